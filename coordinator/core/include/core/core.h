@@ -1,0 +1,80 @@
+/* The coordinator's decisions, as a pure state machine: step(now, event) → actions. No clock, socket,
+ * thread or disk inside; every queue is bounded; the same events give the same actions. The loop thread
+ * owns it.
+ *
+ * Three kinds of peers speak to it, all in the messages of base/msg.h: workers; native clients; and the
+ * HTTP front end, which is one more client (plane LAC_PLANE_HTTP, peer 0) whose streams are its
+ * exchanges. */
+#ifndef LAC_CORE_H
+#define LAC_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/msg.h"
+#include "base/status.h"
+
+typedef struct lac_core lac_core;
+
+typedef enum { LAC_PLANE_WORKER, LAC_PLANE_CLIENT, LAC_PLANE_HTTP } lac_plane;
+
+typedef struct {
+    uint64_t epoch;           /* this start's number, > 0, already on disk */
+    uint64_t seed;            /* of the core's own random numbers (incarnations, missing seeds) */
+    uint32_t queue_max;       /* requests waiting centrally; 0 = 256 */
+    uint64_t queue_tokens_max; /* their estimated tokens; 0 = 1 << 20 */
+    uint32_t lease_ms, suspect_ms, heartbeat_ms; /* 0 = limits.h */
+    const char *http_address; /* shown by status; not copied */
+} lac_core_options;
+
+typedef enum {
+    LAC_EVENT_MESSAGE, /* a validated message from a peer */
+    LAC_EVENT_LOST,    /* a peer's connection is known to be gone */
+    LAC_EVENT_TICK     /* time has passed; at least every 100 ms */
+} lac_event_kind;
+
+typedef struct {
+    lac_event_kind kind;
+    lac_plane plane;
+    uint64_t peer;      /* the transport's number for a connection; never reused */
+    const lac_msg *msg; /* MESSAGE: read during the step, not kept */
+} lac_event;
+
+/* One message to one peer. The core fills the envelope's type, epoch and session; `msg` and all it
+ * points to live until the sink returns. */
+typedef struct {
+    lac_plane plane;
+    uint64_t peer;
+    const lac_msg *msg;
+} lac_action;
+/* Returns LAC_OK; LAC_BUSY when the peer's queue is full; LAC_EPEER when it is gone. The core deals with
+ * the result in the same step. Must not call back into the core. */
+typedef lac_status (*lac_core_sink)(void *arg, const lac_action *action);
+
+lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics, lac_core_sink sink,
+                          void *sink_arg);
+void lac_core_destroy(lac_core **core);
+
+/* `now_ms` never goes back. */
+void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event);
+
+/* Stop accepting: new requests are refused with a retry time, running ones go on. */
+void lac_core_drain(lac_core *core, uint64_t now_ms);
+/* Requests that are queued or running. */
+size_t lac_core_live(const lac_core *core);
+/* At least one READY group, and not draining. */
+bool lac_core_ready(const lac_core *core);
+
+/* The models READY groups serve: calls `each` once a distinct name. */
+typedef struct {
+    const char *name, *architecture;
+    uint32_t context_max;
+    int64_t created_s; /* wall time the first group came, for /v1/models; given by the tick's caller */
+} lac_core_model;
+void lac_core_models(const lac_core *core, void (*each)(void *arg, const lac_core_model *model),
+                     void *arg);
+
+#endif

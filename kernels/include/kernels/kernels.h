@@ -1,0 +1,216 @@
+/* The arithmetic of one forward step, behind one table of functions a backend.
+ *
+ * A backend owns a device (CPU threads, or a GPU), its packed weights and its scratch memory. The
+ * engine builds at load a flat list of operations, a few of them a unit, and runs it once a step over
+ * a batch of rows. Nothing is allocated, logged or decided inside a step. One thread (the engine's)
+ * calls a backend; CPU backends add their own worker threads behind the call.
+ *
+ * Determinism, CPU: for the same operation and row the bits do not depend on the instruction set
+ * (except LAC_ISA_REFERENCE), the number of threads, the other rows of the batch, or whether the row
+ * came in a prefill chunk or a decode step. DESIGN of the sums: kernels/README.md. */
+#ifndef LAC_KERNELS_H
+#define LAC_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/tensor.h"
+
+enum {
+    LAC_KV_BLOCK = 32,      /* tokens a KV page */
+    LAC_BATCH_ROWS_MAX = 512 /* rows of one step */
+};
+
+typedef struct lac_backend lac_backend;
+typedef struct lac_weight lac_weight; /* a packed matrix [rows out][cols in], or a vector */
+
+typedef enum {
+    LAC_ISA_AUTO,
+    LAC_ISA_REFERENCE, /* scalar, float32 activations, weights dequantised: the yardstick of quality */
+    LAC_ISA_SCALAR,    /* scalar, quantised activations: the truth the fast ones equal bit for bit */
+    LAC_ISA_AVX2,
+    LAC_ISA_AVX512     /* AVX-512 F/BW/VL/VNNI */
+} lac_isa;
+
+/* KV element type. */
+typedef enum { LAC_KV_F16, LAC_KV_F32 } lac_kv_type;
+
+/* Shape limits a backend sizes its scratch for; all set by the engine from the model facts. */
+typedef struct {
+    lac_isa isa;
+    uint32_t threads;      /* ≥ 1, the calling thread included; 0 = cores this process may use */
+    bool pin;              /* bind thread i to the i-th allowed core */
+    lac_kv_type kv_type;
+    uint32_t rows_max;     /* ≤ LAC_BATCH_ROWS_MAX */
+    uint32_t logit_rows_max;
+    uint32_t hidden;       /* width of the residual stream */
+    uint32_t q_width_max;  /* heads × head_dim, largest of all layers */
+    uint32_t kv_width_max; /* KV heads × head_dim, largest of all layers */
+    uint32_t ffn_max;      /* FFN width, largest of all layers */
+    uint32_t vocab;
+    uint32_t context_max;
+} lac_backend_options;
+
+/* ---- operations ---- */
+
+typedef enum { LAC_ROPE_NONE, LAC_ROPE_PAIRS /* (2i, 2i+1) */, LAC_ROPE_HALVES /* (i, i+n/2) */ } lac_rope_style;
+
+typedef struct {
+    lac_rope_style style;
+    uint32_t dims;        /* rotated dimensions of a head, even */
+    float base;           /* theta */
+    float scale;          /* position multiplier: 1, or 1/factor for linear scaling */
+    const float *factors; /* dims/2 frequency divisors (Llama 3, YaRN tables), or NULL */
+    float magnitude;      /* multiplies cos and sin: 1, or YaRN's attention factor */
+} lac_rope;
+
+/* Where a unit's keys and values live: page p of this unit is at region + p × page_bytes. A page is,
+ * for each KV head in turn, K as [LAC_KV_BLOCK/8][head_dim][8 tokens] then V as
+ * [LAC_KV_BLOCK][head_dim], in the backend's KV type. */
+typedef struct {
+    void *region;
+    size_t page_bytes;
+    uint32_t table; /* which row of a segment's page tables is this unit's */
+} lac_kv_view;
+
+typedef enum { LAC_ACT_SILU, LAC_ACT_GELU_TANH } lac_activation;
+
+typedef enum {
+    LAC_OP_EMBED,     /* h[row] = scale × table[token] */
+    LAC_OP_QKV,       /* q,k,v = W·norm(h) (+bias, +head norms), RoPE, K and V to their pages */
+    LAC_OP_ATTENTION, /* softmax(q·K × scale)·V over positions 0…p (or the last `window`) */
+    LAC_OP_PROJECT,   /* h += postnorm(W·x + bias); x = attention's or gate-up's result */
+    LAC_OP_GATE_UP,   /* x = act(Wg·norm(h)) × (Wu·norm(h)) */
+    LAC_OP_HEAD       /* logits = W·norm(h) for the rows that want them */
+} lac_op_kind;
+
+typedef struct {
+    lac_op_kind kind;
+    uint32_t unit; /* index into lac_batch.unit_rows; EMBED and HEAD run all rows */
+    union {
+        struct {
+            const lac_weight *table;
+            float scale;
+        } embed;
+        struct {
+            const lac_weight *norm; /* RMSNorm weight [hidden] */
+            float eps;
+            const lac_weight *q, *k, *v;                /* [heads×head_dim][hidden], … */
+            const lac_weight *q_bias, *k_bias, *v_bias; /* or NULL */
+            const lac_weight *q_norm, *k_norm;          /* per-head RMSNorm [head_dim], or NULL */
+            uint32_t heads, kv_heads, head_dim;
+            lac_rope rope;
+            lac_kv_view kv;
+        } qkv;
+        struct {
+            uint32_t heads, kv_heads, head_dim;
+            float scale;
+            float softcap;   /* 0 = none */
+            uint32_t window; /* 0 = all positions */
+            lac_kv_view kv;
+        } attention;
+        struct {
+            const lac_weight *weight;
+            const lac_weight *bias;      /* or NULL */
+            const lac_weight *post_norm; /* RMSNorm over the branch's result, or NULL */
+            float eps;
+        } project;
+        struct {
+            const lac_weight *norm;
+            float eps;
+            const lac_weight *gate, *up;
+            lac_activation act;
+        } gate_up;
+        struct {
+            const lac_weight *norm;
+            float eps;
+            const lac_weight *weight;
+            float softcap; /* 0 = none */
+        } head;
+    } u;
+} lac_op;
+
+/* ---- one step's input ---- */
+
+/* Consecutive rows of one sequence: rows row … row+rows−1 at positions pos, pos+1, … The pages of
+ * block b of the unit with table t are tables[t × table_stride + b]. Pages for every position of the
+ * segment exist. Segments cover all rows in order. */
+typedef struct {
+    uint32_t row, rows;
+    uint32_t pos;
+    const uint32_t *tables;
+    uint32_t table_stride;
+} lac_segment;
+
+typedef struct {
+    uint32_t count;
+    const uint32_t *rows; /* ascending row numbers */
+} lac_row_list;
+
+/* One row whose next-token distribution is wanted. */
+typedef struct {
+    uint32_t row;
+    float *logits;       /* out: [vocab], or NULL when only the best token is wanted */
+    uint32_t best_token; /* out: lowest id among equals */
+    float best_logit;    /* out */
+} lac_logit_row;
+
+typedef struct {
+    uint32_t rows;
+    const uint32_t *tokens; /* [rows], < vocab */
+    uint32_t segments_count;
+    const lac_segment *segments;
+    uint32_t logit_rows_count;
+    lac_logit_row *logit_rows;
+    /* NULL: every unit runs every row. Else one list a unit: the rows that run it; a unit whose list
+     * is empty is not touched at all. Row lists never split a position order: for each segment the
+     * listed rows are all of its rows or none. */
+    const lac_row_list *unit_rows;
+} lac_batch;
+
+/* ---- the table ---- */
+
+typedef struct lac_backend_ops {
+    const char *name; /* "cpu", "cuda" */
+    lac_status (*create)(const lac_backend_options *options, lac_backend **out, lac_error *err);
+    void (*destroy)(lac_backend **backend);
+    /* What was chosen: "avx2", "avx512", "scalar", "reference". */
+    const char *(*isa)(const lac_backend *backend);
+    uint32_t (*threads)(const lac_backend *backend);
+
+    /* Packs a matrix from the file's own layout (rows of `cols` weights, row after row) into the
+     * backend's. The source may be unmapped afterwards. Vectors are rows = 1 and end as float32.
+     * LAC_EUNSUPPORTED for a type, LAC_EINVAL for a shape the layout cannot hold, LAC_ENOMEM. */
+    lac_status (*weight_pack)(lac_backend *backend, lac_type type, uint32_t rows, uint32_t cols,
+                              const void *source, lac_weight **out, lac_error *err);
+    void (*weight_free)(lac_backend *backend, lac_weight **weight);
+    size_t (*weight_bytes)(const lac_weight *weight);
+
+    /* Memory for KV pages, zeroed on first touch. */
+    lac_status (*kv_alloc)(lac_backend *backend, size_t bytes, void **out, lac_error *err);
+    void (*kv_free)(lac_backend *backend, void **region, size_t bytes);
+    /* Bytes of one page for these shapes. */
+    size_t (*kv_page_bytes)(const lac_backend *backend, uint32_t kv_heads, uint32_t head_dim);
+
+    /* Runs the operations in order over the batch. The operations and what they point to must not
+     * change between calls with the same `ops`. LAC_EINTERNAL when a result is not finite. */
+    lac_status (*run)(lac_backend *backend, const lac_op *ops, size_t count, lac_batch *batch,
+                      lac_error *err);
+} lac_backend_ops;
+
+/* The CPU backend: always there. */
+const lac_backend_ops *lac_cpu_backend(void);
+
+/* Best instruction set of this machine, and whether a given one can run here. */
+lac_isa lac_cpu_isa_best(void);
+bool lac_cpu_isa_have(lac_isa isa);
+const char *lac_isa_name(lac_isa isa);
+bool lac_isa_parse(const char *name, lac_isa *out);
+
+/* Memory read bandwidth in GB/s with `threads` threads: best of `rounds` passes over `bytes`. The
+ * probe every speed figure is set beside. */
+double lac_cpu_read_bandwidth(uint32_t threads, size_t bytes, uint32_t rounds);
+
+#endif

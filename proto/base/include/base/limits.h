@@ -1,0 +1,69 @@
+/* Every bound of the system in one place. A queue, loop, string or message that has no line here has
+ * no business growing. Full means "busy" or a clear error, never "wait for ever". */
+#ifndef LAC_BASE_LIMITS_H
+#define LAC_BASE_LIMITS_H
+
+enum {
+    /* Model facts */
+    LAC_LAYERS_MAX = 1024,
+    LAC_UNITS_MAX = 2 * LAC_LAYERS_MAX,
+    LAC_CLASSES_MAX = 16,
+    LAC_VOCAB_MAX = 1 << 20,
+    LAC_CONTEXT_MAX = 1 << 20,
+    LAC_GGUF_KEYS_MAX = 65536,
+    LAC_GGUF_TENSORS_MAX = 65536,
+    LAC_GGUF_ARRAY_MAX = 4 << 20,
+    LAC_GGUF_STRING_MAX = 1 << 20,
+    LAC_GGUF_ALIGN_MAX = 65536,
+
+    /* One request */
+    LAC_PROMPT_BYTES_MAX = 8 << 20,
+    LAC_MESSAGES_MAX = 1024,
+    LAC_ROLE_BYTES_MAX = 32,
+    LAC_STOPS_MAX = 4,
+    LAC_STOP_BYTES_MAX = 64,
+    LAC_LOGIT_BIAS_MAX = 300,
+    LAC_TOP_LOGPROBS_MAX = 20,
+    LAC_MODEL_NAME_MAX = 64,
+    LAC_TOKEN_TEXT_MAX = 512, /* bytes one step may release for one sequence */
+
+    /* Wire */
+    LAC_FRAME_MAX = 16 << 20,        /* worker plane */
+    LAC_CLIENT_FRAME_MAX = 8 << 20,  /* client plane */
+    LAC_UNPACK_BUDGET_MAX = 32 << 20,
+    LAC_UNKNOWN_FIELDS_MAX = 16,
+    LAC_STEP_ITEMS_MAX = 1024,  /* sequences reported by one StepOutput */
+    LAC_RUNNING_MAX = 4096,     /* requests a Hello may claim */
+    LAC_REASON_MAX = 240,
+    LAC_ENDPOINT_MAX = 256,
+    LAC_NAME_MAX = 64,
+
+    /* Cluster */
+    LAC_GROUPS_MAX = 256,
+    LAC_RANKS_MAX = 64,      /* ranks of one group */
+    LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
+    LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
+    LAC_CLIENTS_MAX = 4096,
+
+    /* HTTP (control-plane rules: small, counted, with deadlines) */
+    LAC_HTTP_URL_MAX = 8192,
+    LAC_HTTP_HEADERS_BYTES_MAX = 16384,
+    LAC_HTTP_HEADERS_MAX = 64,
+    LAC_HTTP_BODY_MAX = 8 << 20,
+    LAC_HTTP_CHUNKS_MAX = 16384,
+    LAC_HTTP_CONNECTIONS_MAX = 4096,
+    LAC_HTTP_PER_ADDRESS_MAX = 64,
+    LAC_HTTP_WRITE_QUEUE_MAX = 65536,
+    LAC_JSON_DEPTH_MAX = 32,
+
+    /* Times, milliseconds */
+    LAC_HEARTBEAT_MS = 500,
+    LAC_SUSPECT_MS = 2000,
+    LAC_LEASE_MS = 6000,
+    LAC_HTTP_HEADER_MS = 10000,
+    LAC_HTTP_IDLE_MS = 60000,
+    LAC_SSE_PING_MS = 15000,
+    LAC_SLOW_READER_MS = 30000,
+};
+
+#endif

@@ -1,0 +1,332 @@
+/* The validated plain form of every message between processes: the codec fills and reads these, core
+ * events carry them. No socket and no protobuf type is visible here.
+ *
+ * Pointers inside a decoded message point into the message's own memory and live until
+ * lac_msg_free(); in a message to be sent they are the sender's and need only outlive the encode.
+ * Long text is (pointer, length) and may hold NUL bytes; short text is a fixed NUL-ended array.
+ * "UTF-8" below means checked by the validator. */
+#ifndef LAC_BASE_MSG_H
+#define LAC_BASE_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/limits.h"
+#include "base/sampling.h"
+#include "base/status.h"
+
+enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 0 };
+
+typedef enum {
+    LAC_MSG_NONE = 0,
+    /* worker → coordinator */
+    LAC_MSG_HELLO = 1,
+    LAC_MSG_HEARTBEAT = 2,
+    LAC_MSG_STEP_OUTPUT = 3,
+    LAC_MSG_DRAINED = 4,
+    LAC_MSG_FAULT = 5,
+    /* coordinator → worker */
+    LAC_MSG_HELLO_ACK = 16,
+    LAC_MSG_HELLO_REJECT = 17,
+    LAC_MSG_REREGISTER = 18,
+    LAC_MSG_DIE = 19,
+    LAC_MSG_DISPATCH = 20,
+    LAC_MSG_CANCEL = 21,
+    LAC_MSG_DRAIN = 22,
+    /* client → coordinator */
+    LAC_MSG_SUBMIT = 32,
+    LAC_MSG_CLIENT_CANCEL = 33,
+    LAC_MSG_CREDIT = 34,
+    LAC_MSG_STATUS_QUERY = 35,
+    /* coordinator → client */
+    LAC_MSG_ACCEPTED = 48,
+    LAC_MSG_TOKENS = 49,
+    LAC_MSG_DONE = 50,
+    LAC_MSG_REFUSED = 51,
+    LAC_MSG_STATUS_REPLY = 52
+} lac_msg_type;
+
+typedef struct {
+    uint16_t major, minor;
+    uint16_t type;    /* a lac_msg_type; unknown ones are counted and dropped by the receiver */
+    uint64_t epoch;   /* the coordinator's; 0 before a worker knows it, and on the client plane */
+    uint64_t session; /* of the accepted Hello; 0 before it */
+    uint64_t seq;     /* counts up from 1 per sender and session */
+} lac_envelope;
+
+typedef struct {
+    const char *data; /* not NUL-ended; NULL when length is 0 */
+    uint32_t length;
+} lac_span;
+
+/* ---- a request's input ---- */
+
+typedef enum { LAC_PROMPT_NONE, LAC_PROMPT_CHAT, LAC_PROMPT_TEXT, LAC_PROMPT_IDS } lac_prompt_kind;
+
+typedef struct {
+    char role[LAC_ROLE_BYTES_MAX + 1]; /* [a-z_]+ */
+    lac_span content;                  /* UTF-8 */
+} lac_chat_message;
+
+typedef struct {
+    lac_prompt_kind kind;
+    uint32_t messages_count; /* chat: 1 … LAC_MESSAGES_MAX */
+    const lac_chat_message *messages;
+    lac_span text; /* text: UTF-8, ≤ LAC_PROMPT_BYTES_MAX */
+    uint32_t ids_count;
+    const uint32_t *ids; /* ids: 1 … LAC_CONTEXT_MAX */
+} lac_prompt;
+
+typedef struct {
+    uint32_t prompt_tokens;
+    uint32_t completion_tokens;
+    uint32_t cached_tokens; /* prompt tokens whose keys and values were already there */
+} lac_usage;
+
+typedef enum {
+    LAC_FINISH_NONE = 0,
+    LAC_FINISH_STOP = 1,   /* end token or stop string */
+    LAC_FINISH_LENGTH = 2, /* max_tokens or context full */
+    LAC_FINISH_CANCEL = 3,
+    LAC_FINISH_ERROR = 4
+} lac_finish;
+const char *lac_finish_name(lac_finish finish); /* "stop", "length", "cancel", "error", "none" */
+
+typedef struct {
+    uint32_t token;
+    float logprob; /* natural log, of the distribution before temperature and filters; ≥ −1e9 */
+    lac_span text; /* the token's bytes, perhaps half a character */
+} lac_top_logprob;
+
+typedef struct {
+    lac_top_logprob chosen;
+    uint32_t top_count;
+    const lac_top_logprob *top; /* descending */
+} lac_logprob;
+
+/* Tokens one sequence gained. Text is whole UTF-8 characters with stop strings already cut, so it may
+ * lag behind the tokens; concatenated it is the answer. */
+typedef struct {
+    uint32_t first_pos; /* index of tokens[0] in the completion, counted from 0 */
+    uint32_t tokens_count;
+    const uint32_t *tokens;
+    lac_span text;
+    uint32_t logprobs_count; /* 0 or tokens_count */
+    const lac_logprob *logprobs;
+} lac_chunk;
+
+/* ---- worker plane ---- */
+
+typedef struct {
+    uint64_t request;
+    uint32_t attempt;
+    uint32_t next_pos;
+} lac_running;
+
+typedef struct {
+    char group[LAC_NAME_MAX + 1]; /* [A-Za-z0-9._-]+ */
+    uint8_t incarnation[16];      /* zero from a hand-started rank: the coordinator gives one */
+    uint32_t rank, pp, tp;        /* rank < pp × tp ≤ LAC_RANKS_MAX */
+    uint64_t features;
+    uint64_t pid;
+    char model[LAC_MODEL_NAME_MAX + 1]; /* [A-Za-z0-9._-]+ */
+    lac_digest model_digest;
+    char architecture[LAC_NAME_MAX + 1];
+    char chat_family[LAC_NAME_MAX + 1]; /* "" when chat is not possible */
+    char isa[LAC_NAME_MAX + 1];
+    uint32_t layers, vocab, context_max;
+    uint32_t slots;                 /* sequences it runs at once, 1 … LAC_SLOTS_MAX */
+    uint64_t kv_pages, model_bytes; /* totals */
+    uint32_t threads;
+    uint32_t running_count;
+    const lac_running *running;
+} lac_hello;
+
+typedef struct {
+    uint64_t session, epoch;
+    uint8_t incarnation[16];
+    uint32_t heartbeat_ms, lease_ms;
+} lac_hello_ack;
+
+typedef struct {
+    uint16_t major_min, major_max;
+    char reason[LAC_REASON_MAX + 1];
+} lac_hello_reject;
+
+/* Published by the engine thread's own progress, not by a helper that can live on alone. */
+typedef struct {
+    uint64_t report_seq;
+    uint64_t step_counter;
+    bool busy;
+    uint64_t step_age_ms;        /* how long the present step has run; 0 when idle */
+    uint32_t queued, running;    /* sequences */
+    uint64_t kv_pages_used, kv_pages;
+    uint64_t dispatch_seq_seen;  /* highest, for the router's local accounting */
+    uint64_t prompt_tokens, output_tokens; /* totals since start */
+    uint32_t itl_us;             /* smoothed gap between tokens of a sequence; 0 = none yet */
+    uint32_t prefill_us;         /* smoothed cost of one prompt token; 0 = none yet */
+    uint64_t rss_bytes;
+    uint32_t active_layers;      /* of the last step */
+    bool draining;
+} lac_heartbeat;
+
+typedef struct {
+    uint64_t request;
+    uint32_t attempt;
+    lac_chunk chunk;
+    lac_finish finish;
+    lac_usage usage;                 /* complete once finish is set */
+    lac_status error;                /* finish == LAC_FINISH_ERROR */
+    char reason[LAC_REASON_MAX + 1]; /* and its text: names field, value and limit */
+} lac_step_item;
+
+typedef struct {
+    uint32_t items_count;
+    const lac_step_item *items;
+} lac_step_output;
+
+typedef struct {
+    uint64_t request;
+    uint32_t attempt;
+    uint64_t dispatch_seq;
+    uint32_t deadline_ms; /* remaining; 0 = none */
+    lac_prompt prompt;
+    uint32_t accepted_count; /* tokens already produced by an earlier attempt */
+    const uint32_t *accepted;
+    lac_sampling sampling; /* has_seed is true */
+    bool echo;             /* completions: the prompt's own text leads the answer */
+} lac_dispatch;
+
+typedef struct {
+    uint64_t request;
+    uint32_t attempt;
+} lac_cancel;
+
+typedef struct {
+    uint32_t deadline_ms;
+} lac_drain;
+
+typedef struct {
+    lac_status status;
+    char reason[LAC_REASON_MAX + 1];
+} lac_fault;
+
+typedef struct {
+    char reason[LAC_REASON_MAX + 1];
+} lac_die;
+
+/* ---- client plane; `stream` is the client's own number for a request ---- */
+
+typedef struct {
+    uint64_t stream;
+    char model[LAC_MODEL_NAME_MAX + 1]; /* "" = the default */
+    lac_prompt prompt;
+    lac_sampling sampling;
+    uint32_t deadline_ms;
+    uint32_t credit; /* Tokens messages the client takes before it grants more; ≥ 1 */
+} lac_submit;
+
+typedef struct {
+    uint64_t stream;
+} lac_client_cancel;
+
+typedef struct {
+    uint64_t stream;
+    uint32_t messages;
+} lac_credit;
+
+typedef struct {
+    uint64_t stream;
+    uint64_t request;
+    char model[LAC_MODEL_NAME_MAX + 1];
+} lac_accepted;
+
+typedef struct {
+    uint64_t stream;
+    lac_chunk chunk;
+} lac_tokens;
+
+typedef struct {
+    uint64_t stream;
+    lac_finish finish;
+    lac_usage usage;
+} lac_done;
+
+typedef struct {
+    uint64_t stream; /* 0: the message as a whole was refused */
+    lac_status status;
+    uint32_t retry_after_ms;
+    char reason[LAC_REASON_MAX + 1];
+} lac_refused;
+
+typedef struct {
+    uint64_t stream;
+} lac_status_query;
+
+typedef struct {
+    uint32_t rank;
+    uint64_t pid;
+    uint32_t active_layers;
+    uint64_t rss_bytes;
+} lac_rank_status;
+
+typedef struct {
+    char id[LAC_NAME_MAX + 1];
+    char state[LAC_NAME_MAX + 1]; /* "READY", "SUSPECT", … */
+    char model[LAC_MODEL_NAME_MAX + 1];
+    char isa[LAC_NAME_MAX + 1];
+    uint32_t layers, slots, running, queued;
+    uint64_t kv_pages_used, kv_pages;
+    uint32_t itl_us;
+    uint64_t output_tokens;
+    uint64_t heartbeat_age_ms;
+    uint32_t ranks_count;
+    const lac_rank_status *ranks;
+} lac_group_status;
+
+typedef struct {
+    uint64_t stream;
+    char version[LAC_NAME_MAX + 1];
+    char http[LAC_ENDPOINT_MAX + 1]; /* the address served, "" when none */
+    uint64_t epoch, uptime_ms;
+    uint32_t queued, running;
+    uint64_t requests_total, tokens_total;
+    uint32_t groups_count;
+    const lac_group_status *groups;
+} lac_status_reply;
+
+/* ---- any message ---- */
+
+typedef struct {
+    lac_envelope envelope;
+    union {
+        lac_hello hello;
+        lac_heartbeat heartbeat;
+        lac_step_output step_output;
+        lac_fault fault; /* also DRAINED, which needs no body: left empty */
+        lac_hello_ack hello_ack;
+        lac_hello_reject hello_reject;
+        lac_die die; /* also REREGISTER */
+        lac_dispatch dispatch;
+        lac_cancel cancel;
+        lac_drain drain;
+        lac_submit submit;
+        lac_client_cancel client_cancel;
+        lac_credit credit;
+        lac_status_query status_query;
+        lac_accepted accepted;
+        lac_tokens tokens;
+        lac_done done;
+        lac_refused refused;
+        lac_status_reply status_reply;
+    } body;
+    void *memory; /* what the pointers point into; NULL in a message to be sent */
+} lac_msg;
+
+/* Frees a decoded message's memory. Accepts NULL fields, clears them. */
+void lac_msg_free(lac_msg *msg);
+const char *lac_msg_name(uint16_t type); /* "hello", … or "unknown" */
+
+#endif

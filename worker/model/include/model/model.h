@@ -1,0 +1,67 @@
+/* What a model is: facts and tensors by role, read from a GGUF file. Architectures are rows of a
+ * table, not branches elsewhere. Knows nothing of kernels, threads or requests. Read-only once open. */
+#ifndef LAC_MODEL_H
+#define LAC_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "model/gguf.h"
+
+typedef enum { LAC_ACTIVATION_SILU, LAC_ACTIVATION_GELU_TANH } lac_model_activation;
+typedef enum { LAC_MODEL_ROPE_PAIRS, LAC_MODEL_ROPE_HALVES } lac_model_rope;
+typedef enum { LAC_ROPE_SCALING_NONE, LAC_ROPE_SCALING_LINEAR, LAC_ROPE_SCALING_YARN } lac_rope_scaling;
+
+/* One layer's shape and tensors. A tensor the architecture does not have is NULL; one that it needs
+ * and the file lacks is an error at open. */
+typedef struct {
+    uint32_t heads, kv_heads; /* 0 heads: no attention unit */
+    uint32_t ffn;             /* 0: no FFN unit */
+    uint32_t window;          /* sliding window, 0 = none */
+    float rope_base, rope_scale;
+    const lac_gguf_tensor *attn_norm, *q, *k, *v, *q_bias, *k_bias, *v_bias, *q_norm, *k_norm;
+    const lac_gguf_tensor *o, *o_bias, *attn_post_norm;
+    const lac_gguf_tensor *ffn_norm, *gate, *up, *down, *down_bias, *ffn_post_norm;
+} lac_layer;
+
+typedef struct {
+    char architecture[LAC_NAME_MAX + 1];
+    char name[LAC_MODEL_NAME_MAX + 1]; /* from general.name or the file name, made [A-Za-z0-9._-] */
+    uint32_t layers_count;
+    uint32_t hidden, vocab, context; /* context: the length it was trained for */
+    uint32_t head_dim, rope_dims;
+    float norm_eps;
+    float embed_scale;            /* 1, or √hidden */
+    float attention_scale;        /* 1/√head_dim unless the file says otherwise */
+    float attention_softcap, logit_softcap; /* 0 = none */
+    lac_model_activation activation;
+    lac_model_rope rope_style;
+    lac_rope_scaling rope_scaling;
+    float rope_scaling_factor;
+    uint32_t rope_original_context;
+    const lac_gguf_tensor *rope_factors; /* [rope_dims/2] F32 (Llama 3), or NULL */
+    const lac_gguf_tensor *embed, *out_norm;
+    const lac_gguf_tensor *head; /* == embed when tied */
+    bool tied;
+    uint64_t tensor_bytes; /* of all tensors */
+    uint64_t parameters;
+    lac_layer *layers; /* [layers_count] */
+    const lac_gguf *gguf;
+} lac_model;
+
+/* Opens and checks everything: every needed tensor present with the shape the facts ask for, types
+ * known. LAC_EUNSUPPORTED names an unknown architecture and lists the known ones. */
+lac_status lac_model_open(const char *path, lac_model **out, lac_error *err);
+/* Takes over `gguf` on success. For tests. */
+lac_status lac_model_from_gguf(lac_gguf *gguf, const char *file_name, lac_model **out, lac_error *err);
+void lac_model_close(lac_model **model);
+
+/* SHA-256 over canonical metadata, the tensor table, and the first and last 4 KiB of every tensor:
+ * the same for split files, cheap enough for every start. */
+void lac_model_digest(const lac_model *model, lac_digest *out);
+
+#endif
