@@ -1,0 +1,92 @@
+/* The C client library of Lacuna: submit a prompt to a coordinator, pull the answer as it comes.
+ *
+ * One internal thread owns the connection; every function here is safe from any thread. Functions that
+ * can fail return 0 or a negative LAC_CLIENT_… code and leave a text for lac_client_error(). */
+#ifndef LACUNA_CLIENT_H
+#define LACUNA_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LAC_CLIENT_API __attribute__((visibility("default")))
+
+typedef struct lac_client lac_client;
+typedef struct lac_stream lac_stream;
+
+enum {
+    LAC_CLIENT_OK = 0,
+    LAC_CLIENT_TIMEOUT = -1,  /* nothing came in time; the stream goes on */
+    LAC_CLIENT_INVALID = -2,  /* an argument, or the server refused the request as malformed */
+    LAC_CLIENT_BUSY = -3,     /* the server is full: see lac_stream_retry_after_ms */
+    LAC_CLIENT_LOST = -4,     /* no connection to the coordinator */
+    LAC_CLIENT_FAILED = -5    /* the request failed on the server */
+};
+
+/* `endpoint` like "tcp://127.0.0.1:7070"; NULL = that one. Connecting goes on in the background. */
+LAC_CLIENT_API int lac_client_connect(const char *endpoint, lac_client **out);
+/* Cancels what still runs, stops the thread, frees. Accepts a NULL client, clears the pointer. */
+LAC_CLIENT_API void lac_client_close(lac_client **client);
+/* The last error text of the calling thread. Never NULL. */
+LAC_CLIENT_API const char *lac_client_error(void);
+LAC_CLIENT_API const char *lac_client_version(void);
+
+typedef struct {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+} lac_client_message;
+
+typedef struct {
+    size_t size; /* sizeof(lac_client_request): set by the initialiser below */
+    const char *model;    /* NULL = the server's default */
+    const char *prompt;   /* raw text, or NULL with messages */
+    const lac_client_message *messages;
+    size_t messages_count;
+    uint32_t max_tokens;  /* 0 = as many as fit */
+    double temperature, top_p, min_p;
+    int top_k;
+    int has_seed;
+    uint64_t seed;
+    const char *const *stops;
+    size_t stops_count;
+    uint32_t deadline_ms; /* 0 = none */
+} lac_client_request;
+#define LAC_CLIENT_REQUEST_INIT                                                                    \
+    {                                                                                              \
+        .size = sizeof(lac_client_request), .temperature = 1.0, .top_p = 1.0                       \
+    }
+
+/* Starts a request; never blocks on the network. The stream is the caller's, to be closed. */
+LAC_CLIENT_API int lac_client_submit(lac_client *client, const lac_client_request *request,
+                                     lac_stream **out);
+
+typedef struct {
+    const char *text; /* whole UTF-8 characters, not NUL-ended; lives until the next call */
+    size_t length;
+    const uint32_t *tokens;
+    size_t tokens_count;
+    int done;           /* nothing comes after this piece */
+    const char *finish; /* with done: "stop", "length", … */
+} lac_client_piece;
+
+/* Waits for the next piece. LAC_CLIENT_TIMEOUT after timeout_ms (−1 = for ever). After the piece with
+ * `done`, or an error other than TIMEOUT, the stream has ended and every call says the same again. */
+LAC_CLIENT_API int lac_stream_next(lac_stream *stream, int timeout_ms, lac_client_piece *piece);
+/* Tells the server to stop; what is on its way may still come. */
+LAC_CLIENT_API void lac_stream_cancel(lac_stream *stream);
+LAC_CLIENT_API void lac_stream_usage(const lac_stream *stream, uint32_t *prompt_tokens,
+                                     uint32_t *completion_tokens);
+LAC_CLIENT_API uint32_t lac_stream_retry_after_ms(const lac_stream *stream);
+LAC_CLIENT_API void lac_stream_close(lac_stream **stream);
+
+/* The cluster's state as JSON text (malloc'd, the caller frees). */
+LAC_CLIENT_API int lac_client_status(lac_client *client, int timeout_ms, char **json);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

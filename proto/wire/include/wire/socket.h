@@ -1,0 +1,52 @@
+/* ZeroMQ sockets inside a libuv loop (prepare, check, idle, poll: the descriptor is edge-triggered, so
+ * readiness is asked before the loop may block). Whole messages in and out; peers are numbers.
+ * Everything here belongs to the loop's thread. */
+#ifndef LAC_WIRE_SOCKET_H
+#define LAC_WIRE_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/limits.h"
+#include "base/msg.h"
+#include "base/status.h"
+
+typedef struct lac_wire lac_wire;     /* the process's one ZeroMQ context */
+typedef struct lac_socket lac_socket; /* a listening ROUTER or a connecting DEALER */
+
+lac_status lac_wire_create(lac_wire **out, lac_error *err);
+/* After every socket is closed. */
+void lac_wire_destroy(lac_wire **wire);
+
+typedef enum {
+    LAC_SOCKET_LISTEN_WORKERS, /* ROUTER, worker plane options and frame cap */
+    LAC_SOCKET_LISTEN_CLIENTS, /* ROUTER, client plane options and frame cap */
+    LAC_SOCKET_CONNECT         /* DEALER; its only peer is 1 */
+} lac_socket_kind;
+
+typedef struct {
+    void *arg;
+    /* A validated message; free it not, it ends with the call. Peer numbers are never reused. */
+    void (*message)(void *arg, uint64_t peer, const lac_msg *msg);
+    /* A frame that did not decode; the connection stays. `envelope` may be zero. */
+    void (*bad)(void *arg, uint64_t peer, const lac_envelope *envelope, const lac_error *err);
+    /* The peer is known to be unreachable (a send said so). The number is dead from here. */
+    void (*lost)(void *arg, uint64_t peer);
+} lac_socket_events;
+
+/* `endpoint` is "tcp://HOST:PORT" (port 0 or "*": any free one) or "ipc://PATH". A listening socket on
+ * a non-loopback host is refused (LAC_EREFUSED) unless `allow_wide`. */
+lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind, const char *endpoint,
+                           bool allow_wide, const lac_socket_events *events, lac_socket **out,
+                           lac_error *err);
+/* Closes and frees once the loop has let go of the handles; no event comes after the call. */
+void lac_socket_close(lac_socket **socket);
+/* The endpoint with the port in use. */
+const char *lac_socket_endpoint(const lac_socket *socket);
+
+/* Sends without waiting. LAC_BUSY: the peer's queue is full; LAC_EPEER: it is gone (a dealer that is
+ * not connected answers LAC_BUSY or LAC_EPEER and keeps trying to connect by itself). */
+lac_status lac_socket_send(lac_socket *socket, uint64_t peer, const lac_msg *msg, lac_error *err);
+
+#endif
