@@ -1,5 +1,5 @@
-/* Assertions that stay on in release builds: for what only a bug can break. What the world can break
- * returns a status instead. */
+/* Assertions that stay on in release builds: for what only a bug can break. What the world can
+ * break returns a status instead. */
 #ifndef LAC_BASE_ASSERT_H
 #define LAC_BASE_ASSERT_H
 

@@ -19,21 +19,21 @@ typedef enum {
 } lac_option_type;
 
 typedef struct {
-    const char *name;     /* "http": flag --http, file key http, environment LACUNA_HTTP ('-' → '_') */
+    const char *name; /* "http": flag --http, file key http, environment LACUNA_HTTP ('-' → '_') */
     lac_option_type type;
-    size_t offset;        /* of the field in the options struct */
-    size_t size;          /* of a string field, its NUL included */
-    const char *preset;   /* default as text; NULL = zero or empty */
-    double low, high;     /* range of numbers */
-    bool live;            /* may change by reload */
-    const char *value;    /* how help names the value ("HOST:PORT") */
-    const char *help;     /* one line */
+    size_t offset;      /* of the field in the options struct */
+    size_t size;        /* of a string field, its NUL included */
+    const char *preset; /* default as text; NULL = zero or empty */
+    double low, high;   /* range of numbers */
+    bool live;          /* may change by reload */
+    const char *value;  /* how help names the value ("HOST:PORT") */
+    const char *help;   /* one line */
 } lac_option;
 
 /* Fills `out` from presets, then file, environment and argv, later ones winning. "--config FILE" is
- * always understood; without it no file is read. Words that are no flags are left in *words (pointers
- * into argv, at most `words_max`; more is an error). An unknown name, bad value or out-of-range number
- * is LAC_EINVAL naming option, value and range. */
+ * always understood; without it no file is read. Words that are no flags are left in *words
+ * (pointers into argv, at most `words_max`; more is an error). An unknown name, bad value or
+ * out-of-range number is LAC_EINVAL naming option, value and range. */
 lac_status lac_config_load(const lac_option *table, size_t count, int argc, char **argv, void *out,
                            const char **words, size_t words_max, size_t *words_count,
                            lac_error *err);

@@ -1,5 +1,5 @@
-/* Every bound of the system in one place. A queue, loop, string or message that has no line here has
- * no business growing. Full means "busy" or a clear error, never "wait for ever". */
+/* Every bound of the system in one place. A queue, loop, string or message that has no line here
+ * has no business growing. Full means "busy" or a clear error, never "wait for ever". */
 #ifndef LAC_BASE_LIMITS_H
 #define LAC_BASE_LIMITS_H
 
@@ -28,12 +28,12 @@ enum {
     LAC_TOKEN_TEXT_MAX = 512, /* bytes one step may release for one sequence */
 
     /* Wire */
-    LAC_FRAME_MAX = 16 << 20,        /* worker plane */
-    LAC_CLIENT_FRAME_MAX = 8 << 20,  /* client plane */
+    LAC_FRAME_MAX = 16 << 20,       /* worker plane */
+    LAC_CLIENT_FRAME_MAX = 8 << 20, /* client plane */
     LAC_UNPACK_BUDGET_MAX = 32 << 20,
     LAC_UNKNOWN_FIELDS_MAX = 16,
-    LAC_STEP_ITEMS_MAX = 1024,  /* sequences reported by one StepOutput */
-    LAC_RUNNING_MAX = 4096,     /* requests a Hello may claim */
+    LAC_STEP_ITEMS_MAX = 1024, /* sequences reported by one StepOutput */
+    LAC_RUNNING_MAX = 4096,    /* requests a Hello may claim */
     LAC_REASON_MAX = 240,
     LAC_ENDPOINT_MAX = 256,
     LAC_NAME_MAX = 64,

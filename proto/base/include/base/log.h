@@ -6,14 +6,21 @@
 #include <stdbool.h>
 
 /* Ordered by volume. */
-typedef enum { LAC_LOG_ERROR, LAC_LOG_WARN, LAC_LOG_INFO, LAC_LOG_DEBUG, LAC_LOG_TRACE } lac_log_level;
+typedef enum {
+    LAC_LOG_ERROR,
+    LAC_LOG_WARN,
+    LAC_LOG_INFO,
+    LAC_LOG_DEBUG,
+    LAC_LOG_TRACE
+} lac_log_level;
 
 /* Sets the most verbose level written and the component named in each line (a literal, not copied).
  * `json` writes JSON lines. Call once, before threads start. */
 void lac_log_setup(lac_log_level level, const char *component, bool json);
 bool lac_log_level_parse(const char *name, lac_log_level *out);
 bool lac_log_on(lac_log_level level);
-void lac_log_write(lac_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lac_log_write(lac_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #define lac_log(level, ...)                                                                        \
     do {                                                                                           \

@@ -27,8 +27,8 @@ unsigned lac_mask_count(const lac_mask *mask);
 bool lac_mask_equal(const lac_mask *a, const lac_mask *b);
 /* Every unit of `inner` is in `outer`. */
 bool lac_mask_within(const lac_mask *inner, const lac_mask *outer);
-/* Any order and case is read; an unknown letter, a layer ≥ `layers` or a repeat is LAC_EINVAL naming
- * it. Writes *out only on success. */
+/* Any order and case is read; an unknown letter, a layer ≥ `layers` or a repeat is LAC_EINVAL
+ * naming it. Writes *out only on success. */
 lac_status lac_mask_parse(const char *text, unsigned layers, lac_mask *out, lac_error *err);
 /* Appends the canonical text. */
 void lac_mask_text(const lac_mask *mask, lac_buf *out);

@@ -28,7 +28,8 @@ static inline bool lac_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 /* Zeroed memory for count × size bytes, never NULL: running out of memory for a control structure
- * aborts with a log line. For sizes that outside data chose use lac_try_alloc. Freed with free(). */
+ * aborts with a log line. For sizes that outside data chose use lac_try_alloc. Freed with free().
+ */
 void *lac_alloc(size_t count, size_t size);
 /* As realloc with the same rule; new bytes are not zeroed. */
 void *lac_realloc(void *p, size_t count, size_t size);

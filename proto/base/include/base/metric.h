@@ -1,5 +1,6 @@
 /* Counters, gauges and histograms with a Prometheus text rendering (exposition format 0.0.4).
- * A registry belongs to one thread. Series are made at start or on first use, bounded per registry. */
+ * A registry belongs to one thread. Series are made at start or on first use, bounded per registry.
+ */
 #ifndef LAC_BASE_METRIC_H
 #define LAC_BASE_METRIC_H
 

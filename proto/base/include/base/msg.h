@@ -1,5 +1,5 @@
-/* The validated plain form of every message between processes: the codec fills and reads these, core
- * events carry them. No socket and no protobuf type is visible here.
+/* The validated plain form of every message between processes: the codec fills and reads these,
+ * core events carry them. No socket and no protobuf type is visible here.
  *
  * Pointers inside a decoded message point into the message's own memory and live until
  * lac_msg_free(); in a message to be sent they are the sender's and need only outlive the encode.
@@ -106,8 +106,8 @@ typedef struct {
     const lac_top_logprob *top; /* descending */
 } lac_logprob;
 
-/* Tokens one sequence gained. Text is whole UTF-8 characters with stop strings already cut, so it may
- * lag behind the tokens; concatenated it is the answer. */
+/* Tokens one sequence gained. Text is whole UTF-8 characters with stop strings already cut, so it
+ * may lag behind the tokens; concatenated it is the answer. */
 typedef struct {
     uint32_t first_pos; /* index of tokens[0] in the completion, counted from 0 */
     uint32_t tokens_count;
@@ -160,15 +160,15 @@ typedef struct {
     uint64_t report_seq;
     uint64_t step_counter;
     bool busy;
-    uint64_t step_age_ms;        /* how long the present step has run; 0 when idle */
-    uint32_t queued, running;    /* sequences */
+    uint64_t step_age_ms;     /* how long the present step has run; 0 when idle */
+    uint32_t queued, running; /* sequences */
     uint64_t kv_pages_used, kv_pages;
-    uint64_t dispatch_seq_seen;  /* highest, for the router's local accounting */
+    uint64_t dispatch_seq_seen;            /* highest, for the router's local accounting */
     uint64_t prompt_tokens, output_tokens; /* totals since start */
-    uint32_t itl_us;             /* smoothed gap between tokens of a sequence; 0 = none yet */
-    uint32_t prefill_us;         /* smoothed cost of one prompt token; 0 = none yet */
+    uint32_t itl_us;     /* smoothed gap between tokens of a sequence; 0 = none yet */
+    uint32_t prefill_us; /* smoothed cost of one prompt token; 0 = none yet */
     uint64_t rss_bytes;
-    uint32_t active_layers;      /* of the last step */
+    uint32_t active_layers; /* of the last step */
     bool draining;
 } lac_heartbeat;
 

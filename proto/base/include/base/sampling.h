@@ -30,12 +30,12 @@ typedef struct {
     float frequency_penalty;  /* −2 … 2, over the output */
     bool has_seed;            /* the coordinator draws a missing seed before dispatch */
     uint64_t seed;
-    uint32_t choice;          /* which of n choices: part of the draw's key */
-    uint32_t max_tokens;      /* 0 = as many as the context holds */
-    uint32_t min_tokens;      /* end tokens are not chosen before this many */
+    uint32_t choice;     /* which of n choices: part of the draw's key */
+    uint32_t max_tokens; /* 0 = as many as the context holds */
+    uint32_t min_tokens; /* end tokens are not chosen before this many */
     bool ignore_eos;
-    bool logprobs;            /* report the chosen token's */
-    uint32_t top_logprobs;    /* and of this many others, ≤ LAC_TOP_LOGPROBS_MAX */
+    bool logprobs;         /* report the chosen token's */
+    uint32_t top_logprobs; /* and of this many others, ≤ LAC_TOP_LOGPROBS_MAX */
     uint32_t stops_count;
     lac_stop stops[LAC_STOPS_MAX];
     uint32_t bias_count;

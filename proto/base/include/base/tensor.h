@@ -20,8 +20,8 @@ typedef enum {
 } lac_type;
 
 typedef struct {
-    const char *name;      /* "Q4_1" */
-    uint32_t block;        /* weights a block: 1, 32 or 256 */
+    const char *name; /* "Q4_1" */
+    uint32_t block;   /* weights a block: 1, 32 or 256 */
     uint32_t block_bytes;
 } lac_type_info;
 

@@ -1,0 +1,16 @@
+/* Reads the operating system's clocks. Any thread. */
+#include <time.h>
+
+#include "base/clock.h"
+
+uint64_t lac_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int64_t lac_wall_s(void)
+{
+    return (int64_t)time(NULL);
+}
