@@ -48,14 +48,22 @@ lac_status lac_fail_in(lac_error *err, const char *format, ...)
 {
     if (!err)
         return LAC_EINTERNAL;
-    char text[LAC_ERROR_TEXT_MAX];
+    char old[LAC_ERROR_TEXT_MAX];
+    memcpy(old, err->text, sizeof old);
     va_list args;
     va_start(args, format);
-    int prefix = vsnprintf(text, sizeof text, format, args);
+    int prefix = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (prefix >= 0 && (size_t)prefix < sizeof text)
-        snprintf(text + prefix, sizeof text - (size_t)prefix, ": %s", err->text);
-    memcpy(err->text, text, sizeof text);
+    size_t room = prefix >= 0 && (size_t)prefix < sizeof old ? sizeof old - (size_t)prefix : 0;
+    if (room > 2) { /* ": ", then as much of the old text as fits */
+        char *tail = err->text + prefix;
+        size_t length = strnlen(old, sizeof old - 1);
+        if (length > room - 3)
+            length = room - 3;
+        memcpy(tail, ": ", 2);
+        memcpy(tail + 2, old, length);
+        tail[2 + length] = '\0';
+    }
     return err->status;
 }
 
