@@ -15,6 +15,7 @@ enum {
     LAC_GGUF_ARRAY_MAX = 4 << 20,
     LAC_GGUF_STRING_MAX = 1 << 20,
     LAC_GGUF_ALIGN_MAX = 65536,
+    LAC_KV_SIZES_MAX = 8, /* different KV page sizes in one model */
 
     /* One request */
     LAC_PROMPT_BYTES_MAX = 8 << 20,
