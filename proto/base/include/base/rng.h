@@ -10,6 +10,9 @@
  * "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 double lac_rng_draw(uint64_t seed, uint32_t choice, uint64_t position);
 
+/* The block function under it: 128 random bits for a counter and a key. Pure, any thread. */
+void lac_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
 /* A small sequential generator (xoshiro256**, Blackman and Vigna 2018). */
 typedef struct {
     uint64_t s[4];
