@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/msg.h"
@@ -27,7 +28,12 @@ typedef struct {
     uint32_t queue_max;       /* requests waiting centrally; 0 = 256 */
     uint64_t queue_tokens_max; /* their estimated tokens; 0 = 1 << 20 */
     uint32_t lease_ms, suspect_ms, heartbeat_ms; /* 0 = limits.h */
+    uint64_t bytes_max; /* prompts and answers kept in memory; 0 = 512 MiB */
+    const char *policy; /* routing: "least-loaded" (NULL too) or "round-robin" */
     const char *http_address; /* shown by status; not copied */
+    /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
+    void (*note)(void *note_arg, lac_log_level level, const char *text);
+    void *note_arg;
 } lac_core_options;
 
 typedef enum {
@@ -41,6 +47,7 @@ typedef struct {
     lac_plane plane;
     uint64_t peer;      /* the transport's number for a connection; never reused */
     const lac_msg *msg; /* MESSAGE: read during the step, not kept */
+    int64_t wall_s;     /* TICK: wall time for what people read; 0 = unknown */
 } lac_event;
 
 /* One message to one peer. The core fills the envelope's type, epoch and session; `msg` and all it
@@ -54,6 +61,7 @@ typedef struct {
  * the result in the same step. Must not call back into the core. */
 typedef lac_status (*lac_core_sink)(void *arg, const lac_action *action);
 
+/* NULL when the policy's name is unknown. */
 lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics, lac_core_sink sink,
                           void *sink_arg);
 void lac_core_destroy(lac_core **core);
@@ -63,7 +71,11 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event);
 
 /* Stop accepting: new requests are refused with a retry time, running ones go on. */
 void lac_core_drain(lac_core *core, uint64_t now_ms);
-/* Requests that are queued or running. */
+/* No new work for one group; after `deadline_ms` (0 = LAC_DRAIN_MS) what still runs there moves to
+ * another. LAC_ENOTFOUND when no living group has that name. */
+lac_status lac_core_drain_group(lac_core *core, uint64_t now_ms, const char *group,
+                                uint32_t deadline_ms);
+/* Requests that are queued or running, or whose client has not taken all of its answer yet. */
 size_t lac_core_live(const lac_core *core);
 /* At least one READY group, and not draining. */
 bool lac_core_ready(const lac_core *core);
@@ -72,9 +84,14 @@ bool lac_core_ready(const lac_core *core);
 typedef struct {
     const char *name, *architecture;
     uint32_t context_max;
-    int64_t created_s; /* wall time the first group came, for /v1/models; given by the tick's caller */
+    int64_t created_s; /* wall time the first group came, for /v1/models; from the last tick */
 } lac_core_model;
 void lac_core_models(const lac_core *core, void (*each)(void *arg, const lac_core_model *model),
                      void *arg);
+
+/* Every invariant the slow way; aborts on a broken one. For tests; a step checks the cheap ones. */
+void lac_core_audit(const lac_core *core);
+/* True if the policy exists. */
+bool lac_core_policy_known(const char *name);
 
 #endif

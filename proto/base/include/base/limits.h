@@ -45,6 +45,14 @@ enum {
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
+    LAC_MODELS_MAX = 64,     /* distinct names served */
+    LAC_FENCED_MAX = 1024,   /* incarnations remembered as dead */
+    LAC_MOVES_MAX = 2,       /* times one request may change its group */
+    LAC_CRASHES_MAX = 2,     /* groups that may die under one request before it is called poison */
+    LAC_PROTOCOL_ERRORS_MAX = 8, /* of one session before its group is fenced */
+    LAC_BAD_FRAMES_MAX = 64,     /* of one connection before it is ignored */
+    LAC_PENDING_TEXT_MAX = 4 << 20, /* bytes of answer kept for a client that grants no credit */
+    LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
     /* HTTP (control-plane rules: small, counted, with deadlines) */
     LAC_HTTP_URL_MAX = 8192,
@@ -61,6 +69,11 @@ enum {
     LAC_HEARTBEAT_MS = 500,
     LAC_SUSPECT_MS = 2000,
     LAC_LEASE_MS = 6000,
+    LAC_HUNG_MS = 20000,       /* busy without a step */
+    LAC_STALLED_MS = 3000,     /* busy without a step: no new work */
+    LAC_NOBODY_MS = 30000,     /* wait for a READY group of a model */
+    LAC_DEAD_SHOWN_MS = 60000, /* a dead group stays visible in status */
+    LAC_DRAIN_MS = 30000,
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
     LAC_SSE_PING_MS = 15000,

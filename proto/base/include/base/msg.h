@@ -226,6 +226,7 @@ typedef struct {
     lac_sampling sampling;
     uint32_t deadline_ms;
     uint32_t credit; /* Tokens messages the client takes before it grants more; ≥ 1 */
+    bool echo;       /* text prompts: the prompt's own text leads the answer */
 } lac_submit;
 
 typedef struct {
