@@ -1,0 +1,281 @@
+/* The scheduler: its rules one by one, then a simulation of thousands of steps against a model of
+ * the pool that checks that nothing is lost, starved or overbooked. */
+#include "sched/sched.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+enum { BLOCK = 32, COUNT_MAX = 64 };
+
+static lac_sched_run runs[COUNT_MAX];
+static uint32_t preempted[COUNT_MAX];
+static lac_sched_order order;
+
+static lac_sched_sequence waiting(uint32_t tokens)
+{
+    return (lac_sched_sequence){.state = LAC_SEQUENCE_WAITING, .tokens = tokens, .cost = {2}};
+}
+
+static lac_sched_sequence active(lac_sequence_state state, uint32_t tokens, uint32_t computed)
+{
+    return (lac_sched_sequence){.state = state,
+                                .tokens = tokens,
+                                .computed = computed,
+                                .blocks = (computed + BLOCK - 1) / BLOCK,
+                                .cost = {2}};
+}
+
+static lac_sched_budget budget_of(uint32_t pages_free)
+{
+    return (lac_sched_budget){.slots = 4,
+                              .rows_max = 512,
+                              .block_tokens = BLOCK,
+                              .pages_free = {pages_free},
+                              .itl_target_us = 50000};
+}
+
+static void decide(const lac_sched_sequence *s, uint32_t count, const lac_sched_budget *budget)
+{
+    order = (lac_sched_order){.runs = runs, .preempted = preempted};
+    lac_sched_decide(s, count, budget, &order);
+}
+
+START_TEST(alone_a_prompt_runs_in_large_chunks)
+{
+    lac_sched_budget budget = budget_of(1000);
+    lac_sched_sequence s[1] = {waiting(700)};
+    decide(s, 1, &budget);
+    ck_assert_uint_eq(order.runs_count, 1);
+    ck_assert_uint_eq(runs[0].rows, 512);
+    s[0] = active(LAC_SEQUENCE_PREFILL, 700, 512);
+    decide(s, 1, &budget);
+    ck_assert_uint_eq(runs[0].rows, 188);
+}
+END_TEST
+
+START_TEST(decodes_come_first_and_shape_the_chunk)
+{
+    lac_sched_budget budget = budget_of(1000);
+    budget.decode_us = 10000;
+    budget.row_us = 500;
+    lac_sched_sequence s[3] = {active(LAC_SEQUENCE_PREFILL, 900, 300),
+                               active(LAC_SEQUENCE_DECODE, 41, 40),
+                               active(LAC_SEQUENCE_DECODE, 65, 64)};
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.runs_count, 3);
+    ck_assert_uint_eq(order.decodes, 2);
+    ck_assert_uint_eq(runs[0].sequence, 1);
+    ck_assert_uint_eq(runs[0].rows, 1);
+    ck_assert_uint_eq(runs[1].sequence, 2);
+    ck_assert_uint_eq(runs[2].sequence, 0);
+    ck_assert_uint_eq(runs[2].rows, 80); /* (50 ms − 10 ms) / 0.5 ms */
+    budget.row_us = 50000;               /* however slow, prefill moves */
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(runs[2].rows, 8);
+    budget.row_us = 0; /* nothing measured yet */
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(runs[2].rows, 32);
+}
+END_TEST
+
+START_TEST(admission_is_first_come_first_served)
+{
+    lac_sched_budget budget = budget_of(10); /* five blocks */
+    lac_sched_sequence s[3] = {active(LAC_SEQUENCE_DECODE, 10, 9), waiting(200), waiting(5)};
+    decide(s, 3, &budget);
+    /* The second needs seven blocks; the third would fit but must not overtake it. */
+    ck_assert_uint_eq(order.runs_count, 1);
+    budget.pages_free[0] = 16;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.runs_count, 2);
+    ck_assert_uint_eq(runs[1].sequence, 1);
+    budget.pages_free[0] = 1000;
+    budget.row_us = 10;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.runs_count, 3);
+    budget.slots = 2;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.runs_count, 2);
+}
+END_TEST
+
+START_TEST(the_youngest_gives_way)
+{
+    lac_sched_budget budget = budget_of(0);
+    lac_sched_sequence s[4] = {active(LAC_SEQUENCE_DECODE, 33, 32), /* needs a block */
+                               active(LAC_SEQUENCE_DECODE, 41, 40),
+                               active(LAC_SEQUENCE_PREFILL, 100, 20), waiting(3)};
+    decide(s, 4, &budget);
+    ck_assert_uint_eq(order.preempted_count, 1);
+    ck_assert_uint_eq(preempted[0], 2);
+    ck_assert_uint_eq(order.runs_count, 2); /* and nobody is admitted in the same step */
+    ck_assert_uint_eq(runs[0].sequence, 0);
+    ck_assert_uint_eq(runs[1].sequence, 1);
+}
+END_TEST
+
+START_TEST(the_youngest_decode_gives_way_itself)
+{
+    lac_sched_budget budget = budget_of(0);
+    lac_sched_sequence s[2] = {active(LAC_SEQUENCE_DECODE, 41, 40),
+                               active(LAC_SEQUENCE_DECODE, 65, 64)};
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.preempted_count, 1);
+    ck_assert_uint_eq(preempted[0], 1);
+    ck_assert_uint_eq(order.runs_count, 1);
+    ck_assert_uint_eq(runs[0].sequence, 0);
+}
+END_TEST
+
+START_TEST(prefills_do_not_lock_each_other)
+{
+    lac_sched_budget budget = budget_of(0);
+    lac_sched_sequence s[2] = {active(LAC_SEQUENCE_PREFILL, 96, 32),
+                               active(LAC_SEQUENCE_PREFILL, 96, 64)};
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.preempted_count, 1);
+    ck_assert_uint_eq(preempted[0], 1);
+    ck_assert_uint_eq(order.runs_count, 1);
+    ck_assert_uint_eq(runs[0].sequence, 0);
+    ck_assert_uint_eq(runs[0].rows, 64); /* the two blocks given back */
+}
+END_TEST
+
+START_TEST(cost_is_measured)
+{
+    lac_sched_cost cost = {0};
+    lac_sched_cost_add(&cost, 4, 0, 8000);
+    ck_assert_double_eq_tol(cost.decode_us, 8000, 1e-9);
+    lac_sched_cost_add(&cost, 4, 0, 16000);
+    ck_assert_double_eq_tol(cost.decode_us, 9000, 1e-9);
+    lac_sched_cost_add(&cost, 0, 512, 256000);
+    ck_assert_double_eq_tol(cost.row_us, 500, 1e-9);
+    lac_sched_cost_add(&cost, 4, 32, 9000 + 32 * 500);
+    ck_assert_double_eq_tol(cost.row_us, 500, 1e-9);
+    lac_sched_cost_add(&cost, 4, 1, 1e9); /* one row says nothing about a row */
+    ck_assert_double_eq_tol(cost.row_us, 500, 1e-9);
+}
+END_TEST
+
+/* Requests arrive at random and run to random lengths in a pool that holds a few of them. */
+typedef struct {
+    lac_sched_sequence s;
+    uint32_t total, preemptions, id;
+} simulated;
+
+static void simulate(uint64_t seed)
+{
+    enum { REQUESTS = 40, PAGES0 = 24, PAGES1 = 13 };
+    lac_rng rng;
+    lac_rng_seed(&rng, seed);
+    static simulated live[COUNT_MAX];
+    uint32_t count = 0, arrived = 0, done = 0, preemptions = 0;
+    bool finished[REQUESTS] = {false};
+    uint32_t free0 = PAGES0, free1 = PAGES1;
+    for (int step = 0; done < REQUESTS; step++) {
+        ck_assert_msg(step < 60000, "seed %llu: not finished", (unsigned long long)seed);
+        while (arrived < REQUESTS && count < COUNT_MAX && lac_rng_below(&rng, 3) == 0) {
+            uint32_t prompt = 1 + (uint32_t)lac_rng_below(&rng, 150);
+            simulated *n = &live[count++];
+            *n = (simulated){.s = waiting(prompt), .id = arrived++};
+            n->s.cost[1] = 1;
+            n->total = prompt + 1 + (uint32_t)lac_rng_below(&rng, 12 * BLOCK - prompt - 1);
+        }
+        if (count == 0)
+            continue;
+        lac_sched_sequence input[COUNT_MAX];
+        for (uint32_t i = 0; i < count; i++)
+            input[i] = live[i].s;
+        lac_sched_budget budget = budget_of(free0);
+        budget.pages_free[1] = free1;
+        budget.rows_max = 64;
+        budget.row_us = 1500;
+        budget.decode_us = 3000;
+        decide(input, count, &budget);
+        ck_assert_uint_gt(order.rows, 0);
+        ck_assert_uint_le(order.rows, 64);
+        for (uint32_t i = 0; i < order.preempted_count; i++) {
+            lac_sched_sequence *s = &live[preempted[i]].s;
+            free0 += s->blocks * 2;
+            free1 += s->blocks;
+            s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREEMPT);
+            s->blocks = s->computed = 0;
+            preemptions++;
+        }
+        bool gone[COUNT_MAX] = {false};
+        for (uint32_t r = 0; r < order.runs_count; r++) {
+            lac_sched_sequence *s = &live[runs[r].sequence].s;
+            if (s->state == LAC_SEQUENCE_WAITING)
+                s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
+            s->computed += runs[r].rows;
+            ck_assert_uint_le(s->computed, s->tokens);
+            uint32_t blocks = (s->computed + BLOCK - 1) / BLOCK;
+            if (blocks > s->blocks) {
+                ck_assert_uint_ge(free0, (blocks - s->blocks) * 2);
+                ck_assert_uint_ge(free1, blocks - s->blocks);
+                free0 -= (blocks - s->blocks) * 2;
+                free1 -= blocks - s->blocks;
+                s->blocks = blocks;
+            }
+            if (s->computed < s->tokens)
+                continue;
+            if (s->state == LAC_SEQUENCE_PREFILL)
+                s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREFILLED);
+            if (++s->tokens == live[runs[r].sequence].total)
+                gone[runs[r].sequence] = true;
+        }
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (gone[i]) {
+                free0 += live[i].s.blocks * 2;
+                free1 += live[i].s.blocks;
+                ck_assert(!finished[live[i].id]);
+                finished[live[i].id] = true;
+                done++;
+            } else {
+                live[kept++] = live[i];
+            }
+        }
+        count = kept;
+    }
+    ck_assert_uint_eq(free0, PAGES0);
+    ck_assert_uint_eq(free1, PAGES1);
+    ck_assert_uint_gt(preemptions, 0);
+}
+
+START_TEST(nothing_is_lost_in_a_small_pool)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        simulate(seed);
+}
+END_TEST
+
+START_TEST(an_illegal_move_aborts)
+{
+    lac_sched_next(LAC_SEQUENCE_GONE, LAC_SEQUENCE_ADMIT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sched");
+    TCase *tc = tcase_create("sched");
+    tcase_add_test(tc, alone_a_prompt_runs_in_large_chunks);
+    tcase_add_test(tc, decodes_come_first_and_shape_the_chunk);
+    tcase_add_test(tc, admission_is_first_come_first_served);
+    tcase_add_test(tc, the_youngest_gives_way);
+    tcase_add_test(tc, the_youngest_decode_gives_way_itself);
+    tcase_add_test(tc, prefills_do_not_lock_each_other);
+    tcase_add_test(tc, cost_is_measured);
+    tcase_add_test(tc, nothing_is_lost_in_a_small_pool);
+    tcase_add_test_raise_signal(tc, an_illegal_move_aborts, 6);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

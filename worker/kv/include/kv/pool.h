@@ -1,0 +1,66 @@
+/* The KV pool: a fixed set of pages and the block tables of the sequences that hold them. A page is
+ * one attention unit's keys and values for LAC_KV_BLOCK tokens; the pool deals in page numbers and
+ * never sees the memory behind them. Knows no backend, no scheduler, no tokens. One thread owns a
+ * pool; nothing is allocated after create. */
+#ifndef LAC_KV_POOL_H
+#define LAC_KV_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/status.h"
+
+typedef struct lac_kv_pool lac_kv_pool;
+
+enum {
+    LAC_KV_SEQUENCE_NONE = -1,
+};
+#define LAC_KV_PAGE_NONE UINT32_MAX
+
+/* Attention units whose pages have the same number of bytes share a free list ("size"), and page
+ * numbers count within it: page p of a unit lies at region(size of the unit) + p × page bytes. */
+typedef struct {
+    uint32_t block_tokens;            /* tokens a page holds */
+    uint32_t context_max;             /* tokens one sequence can reach */
+    uint32_t sequences_max;           /* sequences that may hold pages at once */
+    uint32_t units_count;             /* attention units of the model */
+    const uint32_t *size_of;          /* [units_count] each unit's size, < sizes_count; copied */
+    uint32_t sizes_count;             /* 1 … LAC_KV_SIZES_MAX */
+    uint32_t pages[LAC_KV_SIZES_MAX]; /* pages of each size */
+} lac_kv_options;
+
+/* LAC_EINVAL names the field, LAC_ENOMEM when the tables do not fit. */
+lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_error *err);
+void lac_kv_destroy(lac_kv_pool **pool);
+
+/* A new sequence without pages: its number, or LAC_KV_SEQUENCE_NONE when sequences_max are open.
+ * `kept` [units_count] says which units it will own pages for; NULL means all. */
+int lac_kv_open(lac_kv_pool *pool, const bool *kept);
+/* Gives back everything the sequence holds and forgets it. */
+void lac_kv_close(lac_kv_pool *pool, int sequence);
+
+/* Makes sure that every kept unit has pages for positions 0 … tokens−1. All or nothing: false
+ * leaves the pool as it was. Never gives pages back. `tokens` ≤ context_max. */
+bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens);
+/* Gives back all pages, keeps the sequence open: what preemption does. */
+void lac_kv_release(lac_kv_pool *pool, int sequence);
+
+/* The block tables of a sequence: the page of block b of unit u is tables[u × stride + b], defined
+ * for b < lac_kv_blocks; LAC_KV_PAGE_NONE in the rows of units it does not keep. The pointer lives
+ * until the sequence is closed. */
+const uint32_t *lac_kv_tables(const lac_kv_pool *pool, int sequence);
+uint32_t lac_kv_table_stride(const lac_kv_pool *pool);
+uint32_t lac_kv_blocks(const lac_kv_pool *pool, int sequence); /* blocks it holds pages for */
+
+/* Pages of each size that one block of a sequence with these kept units costs. */
+void lac_kv_block_cost(const lac_kv_pool *pool, const bool *kept, uint32_t cost[LAC_KV_SIZES_MAX]);
+/* Tokens that a sequence with these kept units can reach when it has the pool to itself. */
+uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept);
+
+uint32_t lac_kv_free_count(const lac_kv_pool *pool, uint32_t size);
+uint64_t lac_kv_pages_count(const lac_kv_pool *pool); /* of all sizes */
+uint64_t lac_kv_used_count(const lac_kv_pool *pool);
+
+#endif

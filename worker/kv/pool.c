@@ -1,0 +1,263 @@
+/* The KV pool's free lists and block tables. Owned by the engine thread; pure bookkeeping over page
+ * numbers. Must not know what a page contains or why a sequence needs one. */
+#include "kv/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+typedef struct {
+    uint32_t count; /* pages of this size */
+    uint32_t free_count;
+    uint32_t *free; /* [count] a stack: the page given back last goes out first, still in cache */
+    uint32_t *holders; /* [count] sequences whose tables name the page; 0 = on the free list */
+} page_list;
+
+typedef struct {
+    bool open;
+    uint32_t blocks;
+    uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
+    bool *kept;                      /* [units_count] */
+    uint32_t *tables;                /* [units_count][stride] */
+} sequence_tables;
+
+struct lac_kv_pool {
+    uint32_t block_tokens, context_max;
+    uint32_t units_count, sizes_count, sequences_max;
+    uint32_t stride; /* blocks a full context takes */
+    uint32_t *size_of;
+    page_list lists[LAC_KV_SIZES_MAX];
+    sequence_tables *sequences;
+    /* One allocation each for all sequences: untouched parts cost address space only. */
+    bool *kept;
+    uint32_t *tables;
+};
+
+static lac_status options_check(const lac_kv_options *o, lac_error *err)
+{
+    if (o->block_tokens == 0)
+        return lac_fail(err, LAC_EINVAL, "kv block_tokens is 0, allowed from 1");
+    if (o->context_max == 0 || o->context_max > LAC_CONTEXT_MAX)
+        return lac_fail(err, LAC_EINVAL, "kv context_max is %u, allowed 1..%d", o->context_max,
+                        LAC_CONTEXT_MAX);
+    if (o->sequences_max == 0 || o->sequences_max > LAC_SLOTS_MAX + 1)
+        return lac_fail(err, LAC_EINVAL, "kv sequences_max is %u, allowed 1..%d", o->sequences_max,
+                        LAC_SLOTS_MAX + 1);
+    if (o->units_count > LAC_LAYERS_MAX)
+        return lac_fail(err, LAC_EINVAL, "kv units_count is %u, allowed up to %d", o->units_count,
+                        LAC_LAYERS_MAX);
+    if (o->sizes_count > LAC_KV_SIZES_MAX || (o->units_count > 0 && o->sizes_count == 0))
+        return lac_fail(err, LAC_EINVAL, "kv sizes_count is %u, allowed 1..%d", o->sizes_count,
+                        LAC_KV_SIZES_MAX);
+    for (uint32_t u = 0; u < o->units_count; u++)
+        if (o->size_of[u] >= o->sizes_count)
+            return lac_fail(err, LAC_EINVAL, "kv size_of[%u] is %u, sizes_count is %u", u,
+                            o->size_of[u], o->sizes_count);
+    return LAC_OK;
+}
+
+/* Fills the stack so that pages leave it in ascending order: memory is first touched from the
+ * front. */
+static bool list_create(page_list *list, uint32_t count)
+{
+    list->free = lac_try_alloc(count ? count : 1, sizeof(uint32_t));
+    list->holders = lac_try_alloc(count ? count : 1, sizeof(uint32_t));
+    if (!list->free || !list->holders)
+        return false;
+    list->count = list->free_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        list->free[i] = count - 1 - i;
+    return true;
+}
+
+lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_error *err)
+{
+    lac_status status = options_check(options, err);
+    if (status != LAC_OK)
+        return status;
+    lac_kv_pool *pool = lac_alloc(1, sizeof(*pool));
+    pool->block_tokens = options->block_tokens;
+    pool->context_max = options->context_max;
+    pool->units_count = options->units_count;
+    pool->sizes_count = options->sizes_count;
+    pool->sequences_max = options->sequences_max;
+    pool->stride = (options->context_max + options->block_tokens - 1) / options->block_tokens;
+    pool->size_of = lac_alloc(pool->units_count + 1, sizeof(uint32_t));
+    for (uint32_t u = 0; u < pool->units_count; u++)
+        pool->size_of[u] = options->size_of[u];
+    pool->sequences = lac_alloc(pool->sequences_max, sizeof(sequence_tables));
+
+    size_t rows = (size_t)pool->sequences_max * pool->units_count;
+    pool->kept = lac_try_alloc(rows + 1, sizeof(bool));
+    pool->tables = lac_try_alloc(rows * pool->stride + 1, sizeof(uint32_t));
+    bool enough = pool->kept && pool->tables;
+    for (uint32_t s = 0; s < pool->sizes_count && enough; s++)
+        enough = list_create(&pool->lists[s], options->pages[s]);
+    if (!enough) {
+        lac_kv_destroy(&pool);
+        return lac_fail(err, LAC_ENOMEM,
+                        "no memory for the block tables of %u sequences × %u tokens",
+                        options->sequences_max, options->context_max);
+    }
+    for (uint32_t i = 0; i < pool->sequences_max; i++) {
+        pool->sequences[i].kept = pool->kept + (size_t)i * pool->units_count;
+        pool->sequences[i].tables = pool->tables + (size_t)i * pool->units_count * pool->stride;
+    }
+    *out = pool;
+    return LAC_OK;
+}
+
+void lac_kv_destroy(lac_kv_pool **pool)
+{
+    if (!pool || !*pool)
+        return;
+    for (uint32_t s = 0; s < LAC_KV_SIZES_MAX; s++) {
+        free((*pool)->lists[s].free);
+        free((*pool)->lists[s].holders);
+    }
+    free((*pool)->size_of);
+    free((*pool)->sequences);
+    free((*pool)->kept);
+    free((*pool)->tables);
+    free(*pool);
+    *pool = NULL;
+}
+
+static sequence_tables *sequence_at(const lac_kv_pool *pool, int sequence)
+{
+    LAC_ASSERT(sequence >= 0 && (uint32_t)sequence < pool->sequences_max);
+    LAC_ASSERT(pool->sequences[sequence].open);
+    return &pool->sequences[sequence];
+}
+
+void lac_kv_block_cost(const lac_kv_pool *pool, const bool *kept, uint32_t cost[LAC_KV_SIZES_MAX])
+{
+    memset(cost, 0, LAC_KV_SIZES_MAX * sizeof(uint32_t));
+    for (uint32_t u = 0; u < pool->units_count; u++)
+        if (!kept || kept[u])
+            cost[pool->size_of[u]]++;
+}
+
+int lac_kv_open(lac_kv_pool *pool, const bool *kept)
+{
+    uint32_t i = 0;
+    while (i < pool->sequences_max && pool->sequences[i].open)
+        i++;
+    if (i == pool->sequences_max)
+        return LAC_KV_SEQUENCE_NONE;
+    sequence_tables *sequence = &pool->sequences[i];
+    sequence->open = true;
+    sequence->blocks = 0;
+    for (uint32_t u = 0; u < pool->units_count; u++)
+        sequence->kept[u] = !kept || kept[u];
+    lac_kv_block_cost(pool, kept, sequence->cost);
+    return (int)i;
+}
+
+void lac_kv_close(lac_kv_pool *pool, int sequence)
+{
+    lac_kv_release(pool, sequence);
+    pool->sequences[sequence].open = false;
+}
+
+static uint32_t page_take(page_list *list)
+{
+    LAC_ASSERT(list->free_count > 0);
+    uint32_t page = list->free[--list->free_count];
+    LAC_ASSERT(list->holders[page] == 0);
+    list->holders[page] = 1;
+    return page;
+}
+
+static void page_give(page_list *list, uint32_t page)
+{
+    LAC_ASSERT(page < list->count && list->holders[page] > 0);
+    if (--list->holders[page] == 0)
+        list->free[list->free_count++] = page;
+}
+
+bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens)
+{
+    sequence_tables *s = sequence_at(pool, sequence);
+    LAC_ASSERT(tokens <= pool->context_max);
+    uint32_t blocks = (tokens + pool->block_tokens - 1) / pool->block_tokens;
+    if (blocks <= s->blocks)
+        return true;
+    uint64_t more = blocks - s->blocks;
+    for (uint32_t size = 0; size < pool->sizes_count; size++)
+        if (more * s->cost[size] > pool->lists[size].free_count)
+            return false;
+    for (uint32_t u = 0; u < pool->units_count; u++) {
+        uint32_t *row = s->tables + (size_t)u * pool->stride;
+        page_list *list = &pool->lists[pool->size_of[u]];
+        for (uint32_t b = s->blocks; b < blocks; b++)
+            row[b] = s->kept[u] ? page_take(list) : LAC_KV_PAGE_NONE;
+    }
+    s->blocks = blocks;
+    return true;
+}
+
+void lac_kv_release(lac_kv_pool *pool, int sequence)
+{
+    sequence_tables *s = sequence_at(pool, sequence);
+    for (uint32_t u = 0; u < pool->units_count; u++) {
+        uint32_t *row = s->tables + (size_t)u * pool->stride;
+        for (uint32_t b = 0; b < s->blocks; b++) {
+            if (row[b] != LAC_KV_PAGE_NONE)
+                page_give(&pool->lists[pool->size_of[u]], row[b]);
+            row[b] = LAC_KV_PAGE_NONE;
+        }
+    }
+    s->blocks = 0;
+}
+
+const uint32_t *lac_kv_tables(const lac_kv_pool *pool, int sequence)
+{
+    return sequence_at(pool, sequence)->tables;
+}
+
+uint32_t lac_kv_table_stride(const lac_kv_pool *pool)
+{
+    return pool->stride;
+}
+
+uint32_t lac_kv_blocks(const lac_kv_pool *pool, int sequence)
+{
+    return sequence_at(pool, sequence)->blocks;
+}
+
+uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept)
+{
+    uint32_t cost[LAC_KV_SIZES_MAX];
+    lac_kv_block_cost(pool, kept, cost);
+    uint64_t blocks = pool->stride;
+    for (uint32_t s = 0; s < pool->sizes_count; s++)
+        if (cost[s] > 0 && pool->lists[s].count / cost[s] < blocks)
+            blocks = pool->lists[s].count / cost[s];
+    uint64_t tokens = blocks * pool->block_tokens;
+    return tokens < pool->context_max ? (uint32_t)tokens : pool->context_max;
+}
+
+uint32_t lac_kv_free_count(const lac_kv_pool *pool, uint32_t size)
+{
+    LAC_ASSERT(size < pool->sizes_count);
+    return pool->lists[size].free_count;
+}
+
+uint64_t lac_kv_pages_count(const lac_kv_pool *pool)
+{
+    uint64_t count = 0;
+    for (uint32_t s = 0; s < pool->sizes_count; s++)
+        count += pool->lists[s].count;
+    return count;
+}
+
+uint64_t lac_kv_used_count(const lac_kv_pool *pool)
+{
+    uint64_t used = 0;
+    for (uint32_t s = 0; s < pool->sizes_count; s++)
+        used += pool->lists[s].count - pool->lists[s].free_count;
+    return used;
+}

@@ -1,0 +1,267 @@
+/* The scheduler's decision for one step. Pure and single-threaded by nature; must not know the
+ * engine, the clock or the pool. */
+#include "sched/sched.h"
+
+#include "base/assert.h"
+
+enum {
+    CHUNK_MIN = 8,      /* prompt rows a step carries at least: prefill always moves */
+    CHUNK_UNKNOWN = 32, /* while no cost has been measured */
+    CHUNK_STEP = 8,     /* chunks are whole tiles of the matrix kernels */
+};
+
+/* ---- life of a sequence ---- */
+
+#define NEVER LAC_SEQUENCE_STATES
+static const lac_sequence_state next_state[LAC_SEQUENCE_STATES][LAC_SEQUENCE_EVENTS] = {
+    /*                           ADMIT                  PREFILLED              PREEMPT FINISH */
+    [LAC_SEQUENCE_WAITING] = {LAC_SEQUENCE_PREFILL, NEVER, NEVER, LAC_SEQUENCE_GONE},
+    [LAC_SEQUENCE_PREFILL] = {NEVER, LAC_SEQUENCE_DECODE, LAC_SEQUENCE_WAITING, LAC_SEQUENCE_GONE},
+    [LAC_SEQUENCE_DECODE] = {NEVER, NEVER, LAC_SEQUENCE_WAITING, LAC_SEQUENCE_GONE},
+    [LAC_SEQUENCE_GONE] = {NEVER, NEVER, NEVER, NEVER},
+};
+
+lac_sequence_state lac_sched_next(lac_sequence_state state, lac_sequence_event event)
+{
+    LAC_ASSERT(state < LAC_SEQUENCE_STATES && event < LAC_SEQUENCE_EVENTS);
+    lac_sequence_state next = next_state[state][event];
+    LAC_ASSERT(next != NEVER);
+    return next;
+}
+
+const char *lac_sched_state_name(lac_sequence_state state)
+{
+    static const char *const names[LAC_SEQUENCE_STATES] = {"waiting", "prefill", "decode", "gone"};
+    return (unsigned)state < LAC_SEQUENCE_STATES ? names[state] : "unknown";
+}
+
+/* ---- budgets ---- */
+
+uint32_t lac_sched_prefill_rows(const lac_sched_budget *budget, uint32_t decodes)
+{
+    uint32_t room = budget->rows_max > decodes ? budget->rows_max - decodes : 0;
+    if (decodes == 0)
+        return room; /* nobody waits between tokens: the largest chunk is the fastest */
+    double rows = CHUNK_UNKNOWN;
+    if (budget->row_us > 0)
+        rows = (budget->itl_target_us - budget->decode_us) / budget->row_us;
+    if (rows < CHUNK_MIN)
+        rows = CHUNK_MIN;
+    if (rows > room)
+        return room;
+    return (uint32_t)rows / CHUNK_STEP * CHUNK_STEP;
+}
+
+void lac_sched_cost_add(lac_sched_cost *cost, uint32_t decodes, uint32_t prefill_rows, double us)
+{
+    const double weight = 0.125;
+    double *value = &cost->decode_us, sample = us;
+    if (prefill_rows > 0) {
+        /* A chunk of a few rows says more about the step's fixed cost than about a row. */
+        if (prefill_rows < CHUNK_MIN)
+            return;
+        value = &cost->row_us;
+        double base = decodes > 0 ? cost->decode_us : 0;
+        sample = (us > base ? us - base : 0) / prefill_rows;
+    }
+    *value = *value == 0 ? sample : *value + weight * (sample - *value);
+}
+
+/* ---- the decision ---- */
+
+/* What one call works on. Victims are taken from the end: `victim_from` is how far that has come.
+ */
+typedef struct {
+    const lac_sched_sequence *sequences;
+    uint32_t count;
+    const lac_sched_budget *budget;
+    lac_sched_order *order;
+    int64_t pages_free[LAC_KV_SIZES_MAX];
+    uint32_t victim_from;
+} decision;
+
+static bool is_active(const lac_sched_sequence *s)
+{
+    return s->state == LAC_SEQUENCE_PREFILL || s->state == LAC_SEQUENCE_DECODE;
+}
+
+static uint32_t blocks_for(const decision *d, uint32_t tokens)
+{
+    return (tokens + d->budget->block_tokens - 1) / d->budget->block_tokens;
+}
+
+static bool blocks_fit(const decision *d, const lac_sched_sequence *s, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        if ((int64_t)blocks * s->cost[i] > d->pages_free[i])
+            return false;
+    return true;
+}
+
+/* Books (or with a negative count gives back) blocks of a sequence. */
+static void blocks_take(decision *d, const lac_sched_sequence *s, int64_t blocks)
+{
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        d->pages_free[i] -= blocks * s->cost[i];
+}
+
+/* Largest number of tokens ≤ wanted for which the sequence's pages fit now. */
+static uint32_t tokens_that_fit(const decision *d, const lac_sched_sequence *s, uint32_t wanted)
+{
+    uint32_t need = blocks_for(d, wanted);
+    if (need <= s->blocks)
+        return wanted;
+    uint32_t more = need - s->blocks;
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        if (s->cost[i] > 0 && d->pages_free[i] / s->cost[i] < more)
+            more = (uint32_t)(d->pages_free[i] / s->cost[i]);
+    if (s->blocks + more == need)
+        return wanted;
+    return (s->blocks + more) * d->budget->block_tokens;
+}
+
+/* Preempts the youngest active sequence younger than `keep`; false when there is none. Once decodes
+ * have their rows (`decodes_placed`) only prefills are victims. */
+static bool preempt_youngest(decision *d, uint32_t keep, bool decodes_placed)
+{
+    for (uint32_t i = d->victim_from; i-- > keep + 1;) {
+        if (!is_active(&d->sequences[i]) ||
+            (decodes_placed && d->sequences[i].state == LAC_SEQUENCE_DECODE))
+            continue;
+        d->victim_from = i;
+        d->order->preempted[d->order->preempted_count++] = i;
+        blocks_take(d, &d->sequences[i], -(int64_t)d->sequences[i].blocks);
+        return true;
+    }
+    return false;
+}
+
+static void run_add(decision *d, uint32_t index, uint32_t rows)
+{
+    const lac_sched_sequence *s = &d->sequences[index];
+    uint32_t need = blocks_for(d, s->computed + rows);
+    if (need > s->blocks)
+        blocks_take(d, s, need - s->blocks);
+    d->order->runs[d->order->runs_count++] = (lac_sched_run){.sequence = index, .rows = rows};
+    d->order->rows += rows;
+}
+
+/* Tokens up to `wanted` for sequence `index`, preempting younger ones until at least one more than
+ * computed fits. 0 when there is nobody left to preempt. */
+static uint32_t make_room(decision *d, uint32_t index, uint32_t wanted, bool decodes_placed)
+{
+    const lac_sched_sequence *s = &d->sequences[index];
+    for (;;) {
+        uint32_t tokens = tokens_that_fit(d, s, wanted);
+        if (tokens > s->computed)
+            return tokens;
+        if (!preempt_youngest(d, index, decodes_placed))
+            return 0;
+    }
+}
+
+static void decide_decodes(decision *d)
+{
+    for (uint32_t i = 0; i < d->victim_from; i++) {
+        const lac_sched_sequence *s = &d->sequences[i];
+        if (s->state != LAC_SEQUENCE_DECODE || d->order->rows == d->budget->rows_max)
+            continue;
+        if (make_room(d, i, s->computed + 1, false) > 0) {
+            run_add(d, i, 1);
+            d->order->decodes++;
+            continue;
+        }
+        /* Only older sequences hold pages now. They will finish; this one starts again behind them.
+         */
+        d->order->preempted[d->order->preempted_count++] = i;
+        blocks_take(d, s, -(int64_t)s->blocks);
+        d->victim_from = i;
+    }
+}
+
+/* Prefills under way. Returns the rows left; *stuck says that one of them waits for pages. */
+static uint32_t decide_prefills(decision *d, uint32_t rows_left, bool *stuck)
+{
+    for (uint32_t i = 0; i < d->victim_from && rows_left > 0; i++) {
+        const lac_sched_sequence *s = &d->sequences[i];
+        if (s->state != LAC_SEQUENCE_PREFILL)
+            continue;
+        uint32_t remaining = s->tokens - s->computed;
+        uint32_t chunk = remaining < rows_left ? remaining : rows_left;
+        uint32_t tokens = make_room(d, i, s->computed + chunk, true);
+        if (tokens == 0) {
+            *stuck = true;
+            break; /* the older goes first: nobody behind it may take the pages it waits for */
+        }
+        run_add(d, i, tokens - s->computed);
+        rows_left -= tokens - s->computed;
+    }
+    return rows_left;
+}
+
+/* Pages that prefills under way will still need, kept out of the reach of admissions. */
+static void book_rest_of_prefills(decision *d)
+{
+    for (uint32_t r = 0; r < d->order->runs_count; r++) {
+        const lac_sched_sequence *s = &d->sequences[d->order->runs[r].sequence];
+        if (s->state != LAC_SEQUENCE_PREFILL)
+            continue;
+        uint32_t after = blocks_for(d, s->computed + d->order->runs[r].rows);
+        uint32_t all = blocks_for(d, s->tokens + 1);
+        if (after < s->blocks)
+            after = s->blocks;
+        if (all > after)
+            blocks_take(d, s, all - after);
+    }
+}
+
+static void decide_admissions(decision *d, uint32_t rows_left)
+{
+    uint32_t active = 0;
+    for (uint32_t i = 0; i < d->count; i++)
+        active += is_active(&d->sequences[i]);
+    for (uint32_t i = 0; i < d->count && rows_left > 0; i++) {
+        const lac_sched_sequence *s = &d->sequences[i];
+        if (s->state != LAC_SEQUENCE_WAITING)
+            continue;
+        if (active == d->budget->slots)
+            return;
+        LAC_ASSERT(s->blocks == 0 && s->computed == 0);
+        uint32_t all = blocks_for(d, s->tokens + 1);
+        if (!blocks_fit(d, s, all)) {
+            /* Alone it may start with what there is, since it fits the pool as a whole. */
+            LAC_ASSERT(active > 0 || blocks_fit(d, s, blocks_for(d, s->tokens)));
+            if (active > 0)
+                return;
+        }
+        uint32_t rows = s->tokens < rows_left ? s->tokens : rows_left;
+        run_add(d, i, rows);
+        uint32_t after = blocks_for(d, rows);
+        if (all > after)
+            blocks_take(d, s, all - after);
+        rows_left -= rows;
+        active++;
+    }
+}
+
+void lac_sched_decide(const lac_sched_sequence *sequences, uint32_t count,
+                      const lac_sched_budget *budget, lac_sched_order *order)
+{
+    LAC_ASSERT(budget->slots > 0 && budget->rows_max >= budget->slots && budget->block_tokens > 0);
+    decision d = {.sequences = sequences, .count = count, .budget = budget, .order = order};
+    d.victim_from = count;
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        d.pages_free[i] = budget->pages_free[i];
+    order->runs_count = order->preempted_count = order->rows = order->decodes = 0;
+
+    decide_decodes(&d);
+    uint32_t rows_left = lac_sched_prefill_rows(budget, order->decodes);
+    bool stuck = false;
+    rows_left = decide_prefills(&d, rows_left, &stuck);
+    /* Whoever was preempted now would only take the pages back at once. */
+    if (!stuck && order->preempted_count == 0) {
+        book_rest_of_prefills(&d);
+        decide_admissions(&d, rows_left);
+    }
+    LAC_ASSERT(count == 0 || order->runs_count > 0);
+}
