@@ -15,6 +15,12 @@ enum {
     LAC_GGUF_ARRAY_MAX = 4 << 20,
     LAC_GGUF_STRING_MAX = 1 << 20,
     LAC_GGUF_ALIGN_MAX = 65536,
+    LAC_GGUF_NAME_MAX = 255,   /* of a key or tensor */
+    LAC_GGUF_SPLITS_MAX = 512, /* files of one model */
+    LAC_HIDDEN_MAX = 1 << 17,
+    LAC_FFN_MAX = 1 << 20,
+    LAC_HEADS_MAX = 1024,
+    LAC_HEAD_DIM_MAX = 1024,
     LAC_KV_SIZES_MAX = 8, /* different KV page sizes in one model */
 
     /* One request */
@@ -64,6 +70,13 @@ enum {
     LAC_HTTP_PER_ADDRESS_MAX = 64,
     LAC_HTTP_WRITE_QUEUE_MAX = 65536,
     LAC_JSON_DEPTH_MAX = 32,
+    LAC_JSON_VALUES_MAX = (1 << 20) + 65536, /* a prompt of ids fills a context, plus the rest */
+    LAC_HTTP_HOLD_MAX = 4096,                /* pipelined bytes kept while a request is served */
+    LAC_HTTP_REPLY_MAX = 64 << 20,           /* one reply that is not streamed */
+    LAC_HTTP_PENDING_MAX = 8 << 20,          /* of a stream whose reader is slow */
+    LAC_HTTP_INLINE_BODY_MAX = 65536,        /* larger bodies are parsed off the loop */
+    LAC_HTTP_BODY_RATE_MIN = 1024,           /* bytes a second, after the grace time */
+    LAC_HTTP_CREDIT = 64,                    /* Tokens messages on their way to one exchange */
 
     /* Times, milliseconds */
     LAC_HEARTBEAT_MS = 500,
@@ -76,6 +89,8 @@ enum {
     LAC_DRAIN_MS = 30000,
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
+    LAC_HTTP_BODY_GRACE_MS = 5000,
+    LAC_HTTP_LINGER_MS = 2000, /* a refused client's wait for the end of our reply */
     LAC_SSE_PING_MS = 15000,
     LAC_SLOW_READER_MS = 30000,
 };

@@ -22,7 +22,7 @@ typedef struct {
     uint32_t heads, kv_heads; /* 0 heads: no attention unit */
     uint32_t ffn;             /* 0: no FFN unit */
     uint32_t window;          /* sliding window, 0 = none */
-    float rope_base, rope_scale;
+    float rope_base, rope_scale; /* positions are multiplied by rope_scale: 1, or 1/factor (linear) */
     const lac_gguf_tensor *attn_norm, *q, *k, *v, *q_bias, *k_bias, *v_bias, *q_norm, *k_norm;
     const lac_gguf_tensor *o, *o_bias, *attn_post_norm;
     const lac_gguf_tensor *ffn_norm, *gate, *up, *down, *down_bias, *ffn_post_norm;

@@ -1,0 +1,56 @@
+/* Architectures as rows: what one adds to the common decoder (pre-norm attention with RoPE, gated
+ * FFN). Shared by the files of this folder. */
+#ifndef LAC_MODEL_FACTS_H
+#define LAC_MODEL_FACTS_H
+
+#include "model/model.h"
+
+/* What shape a layer tensor has, in terms of the layer's facts. Matrices are [columns, rows]. */
+typedef enum {
+    LAC__SHAPE_HIDDEN,   /* [hidden] */
+    LAC__SHAPE_HEAD_DIM, /* [head_dim] */
+    LAC__SHAPE_Q,        /* [hidden, heads·head_dim] */
+    LAC__SHAPE_KV,       /* [hidden, kv_heads·head_dim] */
+    LAC__SHAPE_Q_BIAS,   /* [heads·head_dim] */
+    LAC__SHAPE_KV_BIAS,  /* [kv_heads·head_dim] */
+    LAC__SHAPE_O,        /* [heads·head_dim, hidden] */
+    LAC__SHAPE_UP,       /* [hidden, ffn] */
+    LAC__SHAPE_DOWN      /* [ffn, hidden] */
+} lac__shape;
+
+/* Groups of layer tensors that an architecture needs, may have, or must not have. */
+enum {
+    LAC__ROLE_BASE = 1 << 0,     /* norms, q, k, v, o, gate, up, down */
+    LAC__ROLE_QKV_BIAS = 1 << 1, /* biases of q, k, v */
+    LAC__ROLE_OUT_BIAS = 1 << 2, /* biases of o and down */
+    LAC__ROLE_QK_NORM = 1 << 3   /* per-head norms of q and k */
+};
+
+typedef struct {
+    const char *suffix; /* "blk.N.<suffix>" */
+    size_t offset;      /* of the pointer in lac_layer */
+    lac__shape shape;
+    unsigned group;
+    bool ffn; /* belongs to the FFN unit */
+} lac__role;
+extern const lac__role lac__roles[];
+extern const size_t lac__roles_count;
+
+typedef struct {
+    const char *name;
+    unsigned needs; /* groups every layer must have */
+    unsigned may;   /* groups a layer may have */
+    lac_model_rope rope_style;
+    lac_model_activation activation;
+    bool rope_factors; /* rope_freqs.weight may be present */
+} lac__architecture;
+/* NULL when unknown. */
+const lac__architecture *lac__architecture_find(const char *name, size_t length);
+/* "llama, qwen2, …" for error texts. */
+const char *lac__architecture_names(void);
+
+/* Reads hyperparameters into `model`, whose architecture, embed, head and gguf are set, and
+ * allocates its layers with their facts; tensors stay NULL. */
+lac_status lac__facts_read(lac_model *model, const lac__architecture *arch, lac_error *err);
+
+#endif
