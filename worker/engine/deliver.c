@@ -1,0 +1,98 @@
+/* From logits to an event: the choice, its text, its log-probabilities, why a sequence ends. The
+ * engine's thread, inside a step. Must not know how the logits came about. */
+#include "base/assert.h"
+#include "base/text.h"
+#include "parts.h"
+
+static lac_span piece_of(const lac_engine *engine, uint32_t token)
+{
+    const char *bytes;
+    size_t length;
+    lac_tokenizer_piece(engine->tokenizer, token, true, &bytes, &length);
+    return (lac_span){.data = length > 0 ? bytes : NULL, .length = (uint32_t)length};
+}
+
+static lac_usage usage_of(const lac__sequence *sequence)
+{
+    return (lac_usage){.prompt_tokens = sequence->prompt_count,
+                       .completion_tokens = lac__sequence_outputs(sequence)};
+}
+
+/* Reports the event with the text in engine->text. One token can set free more text than a step may
+ * carry (a vocabulary with very long tokens): then text-only events go ahead of the one with the
+ * token, so that `finish` stays last. */
+static void report(lac_engine *engine, lac__sequence *sequence, lac_engine_event *event,
+                   lac_engine_sink sink, void *arg)
+{
+    const char *text = engine->text.data;
+    size_t left = engine->text.length;
+    while (left > LAC_TOKEN_TEXT_MAX) {
+        size_t part = lac_utf8_whole(text, LAC_TOKEN_TEXT_MAX);
+        lac_engine_event more = {.id = sequence->id, .usage = event->usage};
+        more.chunk.first_pos = event->chunk.first_pos;
+        more.chunk.text = (lac_span){.data = text, .length = (uint32_t)part};
+        sink(arg, &more);
+        text += part;
+        left -= part;
+    }
+    event->id = sequence->id;
+    event->chunk.text = (lac_span){.data = left > 0 ? text : NULL, .length = (uint32_t)left};
+    sink(arg, event);
+    if (event->finish != LAC_FINISH_NONE)
+        sequence->state = lac_sched_next(sequence->state, LAC_SEQUENCE_FINISH);
+}
+
+static lac_logprob logprob_of(lac_engine *engine, const lac_choice *choice)
+{
+    lac_logprob out = {.top_count = choice->top_count, .top = engine->top};
+    out.chosen.token = choice->chosen.token;
+    out.chosen.logprob = choice->chosen.logprob;
+    out.chosen.text = piece_of(engine, choice->chosen.token);
+    for (uint32_t i = 0; i < choice->top_count; i++) {
+        engine->top[i].token = choice->top[i].token;
+        engine->top[i].logprob = choice->top[i].logprob;
+        engine->top[i].text = piece_of(engine, choice->top[i].token);
+    }
+    return out;
+}
+
+void lac__deliver_token(lac_engine *engine, lac__sequence *sequence, lac_logit_row *row,
+                        lac_engine_sink sink, void *arg)
+{
+    lac_choice choice = {.token = row->best_token};
+    if (row->logits) {
+        bool banned = lac__sequence_bans_end(sequence);
+        lac_sampler_choose(sequence->sampler, row->logits, lac__sequence_outputs(sequence),
+                           banned ? engine->end_tokens : NULL,
+                           banned ? engine->end_tokens_count : 0, &choice);
+    }
+    lac_engine_event event = {0};
+    event.chunk.first_pos = lac__sequence_outputs(sequence);
+    event.chunk.tokens_count = 1;
+    event.chunk.tokens = &choice.token;
+    lac_logprob logprob;
+    if (sequence->sampling.logprobs) {
+        logprob = logprob_of(engine, &choice);
+        event.chunk.logprobs_count = 1;
+        event.chunk.logprobs = &logprob;
+    }
+    if (sequence->state == LAC_SEQUENCE_PREFILL)
+        sequence->state = lac_sched_next(sequence->state, LAC_SEQUENCE_PREFILLED);
+    event.finish = lac__sequence_accept(engine, sequence, choice.token);
+    event.usage = usage_of(sequence);
+    engine->output_tokens++;
+    report(engine, sequence, &event, sink, arg);
+}
+
+void lac__deliver_end(lac_engine *engine, lac__sequence *sequence, lac_engine_sink sink, void *arg)
+{
+    LAC_ASSERT(sequence->finish != LAC_FINISH_NONE);
+    lac_engine_event event = {.finish = sequence->finish, .usage = usage_of(sequence)};
+    event.chunk.first_pos = lac__sequence_outputs(sequence);
+    if (sequence->finish == LAC_FINISH_ERROR) {
+        event.error = sequence->error.status;
+        event.reason = sequence->error.text;
+    }
+    lac_buf_clear(&engine->text);
+    report(engine, sequence, &event, sink, arg);
+}

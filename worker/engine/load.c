@@ -1,0 +1,274 @@
+/* From a model file to an engine that can step, and back. Sizes everything once: nothing grows
+ * later. The thread that calls create owns the engine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "parts.h"
+
+/* ---- sizes ---- */
+
+/* Bytes of memory this process may use: the machine's, or the control group's when that is less. */
+static uint64_t memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 30;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (!file)
+        return bytes;
+    char line[32] = "";
+    if (fgets(line, sizeof(line), file)) {
+        int64_t limit;
+        line[strcspn(line, "\n")] = '\0';
+        if (lac_parse_i64(line, 1, INT64_MAX, &limit) && (uint64_t)limit < bytes)
+            bytes = (uint64_t)limit;
+    }
+    fclose(file);
+    return bytes;
+}
+
+static lac_status options_check(const lac_engine_options *o, lac_error *err)
+{
+    if (!o->model_path || !*o->model_path)
+        return lac_fail(err, LAC_EINVAL, "model is empty, a GGUF file is needed");
+    if (o->slots > LAC_SLOTS_MAX)
+        return lac_fail(err, LAC_EINVAL, "slots is %u, allowed 1..%d", o->slots, LAC_SLOTS_MAX);
+    if (o->queue_max > LAC_REQUESTS_MAX)
+        return lac_fail(err, LAC_EINVAL, "queue_max is %u, allowed 1..%d", o->queue_max,
+                        LAC_REQUESTS_MAX);
+    return LAC_OK;
+}
+
+static lac_status sizes_set(lac_engine *e, const lac_engine_options *o, lac_error *err)
+{
+    uint32_t most = e->model->context < LAC_CONTEXT_MAX ? e->model->context : LAC_CONTEXT_MAX;
+    e->context_max = o->context_max ? o->context_max : most;
+    if (e->context_max < 2 || e->context_max > most)
+        return lac_fail(err, LAC_EINVAL, "context_max is %u, allowed 2..%u (the model's own)",
+                        e->context_max, most);
+    e->slots = o->slots ? o->slots : LAC__SLOTS_DEFAULT;
+    if (e->slots > LAC_BATCH_ROWS_MAX)
+        e->slots = LAC_BATCH_ROWS_MAX; /* every decode has its row in each step */
+    e->queue_max = o->queue_max ? o->queue_max : LAC__QUEUE_DEFAULT;
+    e->live_max = e->slots + e->queue_max;
+    e->rows_max = LAC_BATCH_ROWS_MAX;
+    uint64_t score_rows = (16u << 20) / (sizeof(float) * (uint64_t)e->model->vocab);
+    e->score_rows = score_rows < 1                 ? 1
+                    : score_rows > LAC__SCORE_ROWS ? LAC__SCORE_ROWS
+                                                   : (uint32_t)score_rows;
+    e->itl_target_us = 1000.0 * (o->itl_target_ms ? o->itl_target_ms : LAC__ITL_DEFAULT_MS);
+    return LAC_OK;
+}
+
+/* ---- parts, in the order they need each other ---- */
+
+static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_error *err)
+{
+    const lac_model *model = e->model;
+    lac_backend_options options = {.isa = o->isa,
+                                   .threads = o->threads,
+                                   .pin = o->pin,
+                                   .kv_type = o->isa == LAC_ISA_REFERENCE ? LAC_KV_F32 : LAC_KV_F16,
+                                   .rows_max = e->rows_max,
+                                   .logit_rows_max =
+                                       e->slots > e->score_rows ? e->slots : e->score_rows,
+                                   .hidden = model->hidden,
+                                   .vocab = model->vocab,
+                                   .context_max = e->context_max};
+    for (uint32_t l = 0; l < model->layers_count; l++) {
+        const lac_layer *layer = &model->layers[l];
+        uint32_t q = layer->heads * model->head_dim, kv = layer->kv_heads * model->head_dim;
+        options.q_width_max = q > options.q_width_max ? q : options.q_width_max;
+        options.kv_width_max = kv > options.kv_width_max ? kv : options.kv_width_max;
+        options.ffn_max = layer->ffn > options.ffn_max ? layer->ffn : options.ffn_max;
+    }
+    e->table = lac_cpu_backend();
+    return e->table->create(&options, &e->backend, err);
+}
+
+/* Default: a quarter of the memory shared by the ranks here, at most LAC__KV_CONTEXTS full
+ * contexts. */
+static uint32_t pool_blocks(lac_engine *e, const lac_engine_options *o, uint64_t block_bytes)
+{
+    uint64_t bytes = o->kv_bytes;
+    uint64_t context_blocks = (e->context_max + LAC_KV_BLOCK - 1) / LAC_KV_BLOCK;
+    if (bytes == 0) {
+        uint64_t most = LAC__KV_CONTEXTS * context_blocks * block_bytes;
+        bytes = memory_bytes() / 4 / (o->ranks_here ? o->ranks_here : 1);
+        bytes = bytes < most ? bytes : most;
+    }
+    uint64_t blocks = bytes / block_bytes;
+    return blocks > UINT32_MAX / LAC_LAYERS_MAX ? UINT32_MAX / LAC_LAYERS_MAX : (uint32_t)blocks;
+}
+
+static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_error *err)
+{
+    lac__kv_layout *layout = &e->layout;
+    lac_status status = lac__kv_layout_create(e->model, e->table, e->backend, layout, err);
+    if (status != LAC_OK)
+        return status;
+    lac_kv_options options = {.block_tokens = LAC_KV_BLOCK,
+                              .context_max = e->context_max,
+                              .sequences_max = e->slots,
+                              .units_count = layout->units_count,
+                              .size_of = layout->size_of,
+                              .sizes_count = layout->sizes_count};
+    uint64_t block_bytes = 0;
+    for (uint32_t s = 0; s < layout->sizes_count; s++)
+        block_bytes += (uint64_t)layout->units_of[s] * layout->page_bytes[s];
+    uint32_t blocks = block_bytes > 0 ? pool_blocks(e, o, block_bytes) : 0;
+    if (block_bytes > 0 && blocks == 0)
+        return lac_fail(err, LAC_EINVAL, "the KV pool has %llu bytes, %d tokens alone take %llu",
+                        (unsigned long long)o->kv_bytes, LAC_KV_BLOCK,
+                        (unsigned long long)block_bytes);
+    for (uint32_t s = 0; s < layout->sizes_count; s++)
+        options.pages[s] = blocks * layout->units_of[s];
+    status = lac_kv_create(&options, &e->pool, err);
+    for (uint32_t s = 0; s < layout->sizes_count && status == LAC_OK; s++) {
+        layout->region_bytes[s] = options.pages[s] * layout->page_bytes[s];
+        status = e->table->kv_alloc(e->backend, layout->region_bytes[s], &layout->regions[s], err);
+        e->kv_bytes += layout->region_bytes[s];
+    }
+    if (status == LAC_OK)
+        e->pool_tokens = lac_kv_tokens_max(e->pool, NULL);
+    return status;
+}
+
+static void end_tokens_find(lac_engine *e)
+{
+    uint32_t size = lac_tokenizer_size(e->tokenizer);
+    for (int pass = 0; pass < 2; pass++) {
+        size_t count = 0;
+        for (uint32_t id = 0; id < size && id < e->model->vocab; id++) {
+            if (!lac_tokenizer_is_end(e->tokenizer, id))
+                continue;
+            if (pass == 1)
+                e->end_tokens[count] = id;
+            count++;
+        }
+        if (pass == 0)
+            e->end_tokens = lac_alloc(count + 1, sizeof(uint32_t));
+        e->end_tokens_count = count;
+    }
+}
+
+static void step_arrays_create(lac_engine *e)
+{
+    lac__step_arrays *step = &e->step;
+    e->live = lac_alloc(e->live_max, sizeof(lac__sequence *));
+    step->sequences = lac_alloc(e->live_max, sizeof(*step->sequences));
+    step->order.runs = lac_alloc(e->live_max, sizeof(*step->order.runs));
+    step->order.preempted = lac_alloc(e->live_max, sizeof(*step->order.preempted));
+    step->tokens = lac_alloc(e->rows_max, sizeof(*step->tokens));
+    step->segments = lac_alloc(e->slots, sizeof(*step->segments));
+    step->logit_rows = lac_alloc(e->slots, sizeof(*step->logit_rows));
+    step->logit_of = lac_alloc(e->slots, sizeof(*step->logit_of));
+    step->status = lac_alloc(e->slots, sizeof(*step->status));
+}
+
+lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out, lac_error *err)
+{
+    lac_status status = options_check(options, err);
+    if (status != LAC_OK)
+        return status;
+    lac_engine *e = lac_alloc(1, sizeof(*e));
+    status = lac_model_open(options->model_path, &e->model, err);
+    if (status == LAC_OK)
+        status = sizes_set(e, options, err);
+    if (status == LAC_OK)
+        status = lac_tokenizer_create(e->model->gguf, &e->tokenizer, err);
+    if (status == LAC_OK)
+        status = backend_open(e, options, err);
+    if (status == LAC_OK)
+        status = pool_open(e, options, err);
+    if (status == LAC_OK)
+        status = lac__program_create(e->model, e->table, e->backend, &e->layout, options->progress,
+                                     options->progress_arg, &e->program, err);
+    if (status != LAC_OK) {
+        lac_engine_destroy(&e);
+        return status;
+    }
+    end_tokens_find(e);
+    step_arrays_create(e);
+    lac_info(
+        "model %s: %u layers, %.1f MB weights, isa %s, threads %u, context %u, KV pool %.1f MB",
+        e->model->name, e->model->layers_count, (double)e->program.weight_bytes / 1e6,
+        e->table->isa(e->backend), e->table->threads(e->backend), e->context_max,
+        (double)e->kv_bytes / 1e6);
+    *out = e;
+    return LAC_OK;
+}
+
+void lac_engine_destroy(lac_engine **engine)
+{
+    if (!engine || !*engine)
+        return;
+    lac_engine *e = *engine;
+    LAC_ASSERT(!e->in_step);
+    for (uint32_t i = 0; i < e->live_count; i++)
+        lac__sequence_destroy(e, &e->live[i]);
+    if (e->backend) {
+        lac__program_destroy(e->table, e->backend, &e->program);
+        for (uint32_t s = 0; s < e->layout.sizes_count; s++)
+            if (e->layout.regions[s])
+                e->table->kv_free(e->backend, &e->layout.regions[s], e->layout.region_bytes[s]);
+    }
+    lac_kv_destroy(&e->pool);
+    lac__kv_layout_destroy(&e->layout);
+    if (e->backend)
+        e->table->destroy(&e->backend);
+    lac_tokenizer_destroy(&e->tokenizer);
+    lac_model_close(&e->model);
+    free(e->live);
+    free(e->step.sequences);
+    free(e->step.order.runs);
+    free(e->step.order.preempted);
+    free(e->step.tokens);
+    free(e->step.segments);
+    free(e->step.logit_rows);
+    free(e->step.logit_of);
+    free(e->step.status);
+    free(e->end_tokens);
+    lac_buf_free(&e->text);
+    free(e);
+    *engine = NULL;
+}
+
+/* ---- what others may read ---- */
+
+const lac_model *lac_engine_model(const lac_engine *engine)
+{
+    return engine->model;
+}
+
+const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine)
+{
+    return engine->tokenizer;
+}
+
+void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < engine->live_count; i++)
+        running += engine->live[i]->kv != LAC_KV_SEQUENCE_NONE;
+    *out = (lac_engine_stats){.isa = engine->table->isa(engine->backend),
+                              .threads = engine->table->threads(engine->backend),
+                              .slots = engine->slots,
+                              .context_max = engine->context_max,
+                              .kv_bytes = engine->kv_bytes,
+                              .kv_pages = lac_kv_pages_count(engine->pool),
+                              .kv_pages_used = lac_kv_used_count(engine->pool),
+                              .weight_bytes = engine->program.weight_bytes,
+                              .running = running,
+                              .queued = engine->live_count - running,
+                              .steps = engine->steps,
+                              .prompt_tokens = engine->prompt_tokens,
+                              .output_tokens = engine->output_tokens,
+                              .itl_us = engine->itl_us,
+                              .prefill_us_per_token = engine->cost.row_us,
+                              .active_layers = engine->active_layers};
+}

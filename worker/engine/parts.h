@@ -1,0 +1,95 @@
+/* What an engine consists of, for the files of worker/engine. */
+#ifndef LAC_ENGINE_PARTS_H
+#define LAC_ENGINE_PARTS_H
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "kv/pool.h"
+#include "program.h"
+#include "sampler/sampler.h"
+#include "sched/sched.h"
+
+enum {
+    LAC__SLOTS_DEFAULT = 16,
+    LAC__QUEUE_DEFAULT = 64,
+    LAC__ITL_DEFAULT_MS = 50,
+    LAC__KV_CONTEXTS = 16, /* full contexts the default pool holds at most */
+    LAC__SCORE_ROWS = 64,  /* rows of logits kept at once while scoring */
+};
+
+typedef struct {
+    uint64_t id;
+    lac_sequence_state state;
+    uint32_t *tokens; /* [limit] prompt, accepted, then what it chose */
+    uint32_t prompt_count;
+    uint32_t known;        /* tokens so far */
+    uint32_t limit;        /* tokens it may reach: context, pool or max_tokens */
+    uint32_t computed;     /* tokens whose keys and values are in its pages */
+    int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
+    lac_sampling sampling; /* bias is NULL: the sampler has its own copy */
+    lac_sampler *sampler;
+    lac_release *release;
+    float *logits; /* [vocab] once its choice needs them, until it loses its pages */
+    bool raw_text;
+    lac_finish finish; /* set when the accepted tokens already end it */
+    lac_error error;   /* of the step that failed */
+} lac__sequence;
+
+/* One step's arrays, reserved at load for the largest step. */
+typedef struct {
+    lac_sched_sequence *sequences; /* [live_max] */
+    lac_sched_order order;         /* [live_max] each */
+    uint32_t *tokens;              /* [rows_max] */
+    lac_segment *segments;         /* [slots] */
+    lac_logit_row *logit_rows;     /* [slots] */
+    int *logit_of;                 /* [slots] run → its logit row, or −1 */
+    lac_status *status;            /* [slots] of each run */
+} lac__step_arrays;
+
+struct lac_engine {
+    lac_model *model;
+    lac_tokenizer *tokenizer;
+    const lac_backend_ops *table;
+    lac_backend *backend;
+    lac__kv_layout layout;
+    lac_kv_pool *pool;
+    lac__program program;
+
+    uint32_t context_max, pool_tokens; /* tokens one sequence reaches by context, by pool */
+    uint32_t slots, queue_max, rows_max, score_rows;
+    uint64_t kv_bytes;
+    double itl_target_us;
+    uint32_t *end_tokens; /* ids that end a text */
+    size_t end_tokens_count;
+
+    lac__sequence **live; /* [live_max] by arrival, oldest first */
+    uint32_t live_count, live_max;
+    bool in_step;
+    lac__step_arrays step;
+    lac_buf text; /* one event's text */
+    lac_top_logprob top[LAC_TOP_LOGPROBS_MAX];
+
+    lac_sched_cost cost;
+    double itl_us;
+    uint64_t steps, prompt_tokens, output_tokens;
+    uint32_t active_layers;
+};
+
+/* Gives back pages and logits; the sequence waits again with its tokens kept. */
+void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence);
+/* Frees the sequence with everything it holds and clears the pointer. */
+void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence);
+uint32_t lac__sequence_outputs(const lac__sequence *sequence);
+/* True while end tokens may not be chosen. */
+bool lac__sequence_bans_end(const lac__sequence *sequence);
+/* Takes a chosen or accepted token into the penalties and the text. *text is what may go out, in
+ * engine->text. Returns why the sequence ends with it, or LAC_FINISH_NONE. */
+lac_finish lac__sequence_accept(lac_engine *engine, lac__sequence *sequence, uint32_t token);
+
+/* Chooses, accepts and reports a sequence's next token from its logit row. */
+void lac__deliver_token(lac_engine *engine, lac__sequence *sequence, lac_logit_row *row,
+                        lac_engine_sink sink, void *arg);
+/* Reports an end without a token: sequence->finish, or with LAC_FINISH_ERROR sequence->error. */
+void lac__deliver_end(lac_engine *engine, lac__sequence *sequence, lac_engine_sink sink, void *arg);
+
+#endif

@@ -1,0 +1,264 @@
+/* From model facts to operations: the only place that knows both. Runs at load, on the engine's
+ * thread. Must not know sequences, sampling or the scheduler. */
+#include "program.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+enum {
+    WEIGHTS_A_LAYER = 18, /* most tensors one layer can have */
+    OPS_A_LAYER = 5,      /* QKV, attention, project; gate-up, project */
+};
+
+/* ---- KV layout ---- */
+
+lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *table,
+                                 const lac_backend *backend, lac__kv_layout *out, lac_error *err)
+{
+    lac__kv_layout layout = {0};
+    layout.size_of = lac_alloc(model->layers_count, sizeof(uint32_t));
+    for (uint32_t l = 0; l < model->layers_count; l++) {
+        const lac_layer *layer = &model->layers[l];
+        if (layer->heads == 0)
+            continue;
+        size_t bytes = table->kv_page_bytes(backend, layer->kv_heads, model->head_dim);
+        uint32_t size = 0;
+        while (size < layout.sizes_count && layout.page_bytes[size] != bytes)
+            size++;
+        if (size == LAC_KV_SIZES_MAX) {
+            free(layout.size_of);
+            return lac_fail(err, LAC_EUNSUPPORTED,
+                            "layer %u has a KV page size of its own: more "
+                            "than %d sizes in one model",
+                            l, LAC_KV_SIZES_MAX);
+        }
+        if (size == layout.sizes_count)
+            layout.page_bytes[layout.sizes_count++] = bytes;
+        layout.units_of[size]++;
+        layout.size_of[layout.units_count++] = size;
+    }
+    *out = layout;
+    return LAC_OK;
+}
+
+void lac__kv_layout_destroy(lac__kv_layout *layout)
+{
+    free(layout->size_of);
+    *layout = (lac__kv_layout){0};
+}
+
+/* ---- rotary tables ---- */
+
+/* YaRN (Peng et al., arXiv 2309.00071, section 3.2): dimensions that turn more than 32 times over
+ * the original context keep their frequency, those that turn less than once are slowed by the
+ * factor, the ones between are mixed linearly. Writes what the frequency of each pair is divided
+ * by. */
+static void yarn_divisors(const lac_model *model, float base, float *out)
+{
+    const double turns_fast = 32, turns_slow = 1, two_pi = 6.283185307179586;
+    double dims = model->rope_dims, factor = model->rope_scaling_factor;
+    double context = model->rope_original_context ? model->rope_original_context : model->context;
+    double low = floor(dims * log(context / (turns_fast * two_pi)) / (2 * log((double)base)));
+    double high = ceil(dims * log(context / (turns_slow * two_pi)) / (2 * log((double)base)));
+    low = low < 0 ? 0 : low;
+    high = high > dims - 1 ? dims - 1 : high;
+    for (uint32_t i = 0; i < model->rope_dims / 2; i++) {
+        double span = high - low > 0.001 ? high - low : 0.001;
+        double slowed = ((double)i - low) / span;
+        slowed = slowed < 0 ? 0 : slowed > 1 ? 1 : slowed;
+        out[i] = (float)(1.0 / (slowed / factor + (1.0 - slowed)));
+    }
+}
+
+static lac_rope rope_of(const lac_model *model, const lac__program *program, uint32_t l)
+{
+    const lac_layer *layer = &model->layers[l];
+    lac_rope rope = {.style = model->rope_style == LAC_MODEL_ROPE_PAIRS ? LAC_ROPE_PAIRS
+                                                                        : LAC_ROPE_HALVES,
+                     .dims = model->rope_dims,
+                     .base = layer->rope_base,
+                     .scale = layer->rope_scale,
+                     .magnitude = 1};
+    if (model->rope_dims == 0)
+        rope.style = LAC_ROPE_NONE;
+    if (model->rope_factors)
+        rope.factors = model->rope_factors->data;
+    if (program->rope_tables) {
+        float *divisors = program->rope_tables + (size_t)l * (model->rope_dims / 2);
+        yarn_divisors(model, layer->rope_base, divisors);
+        rope.factors = divisors;
+        rope.scale = 1;
+        rope.magnitude = 1 + 0.1f * logf(model->rope_scaling_factor);
+    }
+    return rope;
+}
+
+/* ---- weights and operations ---- */
+
+/* What building needs at hand. The first failure sticks: later packs do nothing. */
+typedef struct {
+    const lac_model *model;
+    const lac_backend_ops *table;
+    lac_backend *backend;
+    const lac__kv_layout *layout;
+    lac__program *program;
+    void (*progress)(void *arg, uint64_t done, uint64_t total);
+    void *progress_arg;
+    uint64_t done;
+    lac_status status;
+    lac_error *err;
+} builder;
+
+/* Packs a tensor, or gives NULL for one the model does not have. */
+static const lac_weight *packed(builder *b, const lac_gguf_tensor *tensor)
+{
+    if (!tensor || b->status != LAC_OK)
+        return NULL;
+    LAC_ASSERT(tensor->dims[0] <= UINT32_MAX && tensor->dims[1] <= UINT32_MAX);
+    lac_weight *weight = NULL;
+    b->status = b->table->weight_pack(b->backend, tensor->type, (uint32_t)tensor->dims[1],
+                                      (uint32_t)tensor->dims[0], tensor->data, &weight, b->err);
+    if (b->status != LAC_OK) {
+        lac_fail_in(b->err, "tensor %s", tensor->name);
+        return NULL;
+    }
+    lac_gguf_release(b->model->gguf, tensor);
+    b->program->weights[b->program->weights_count++] = weight;
+    b->program->weight_bytes += b->table->weight_bytes(weight);
+    b->done += tensor->bytes;
+    if (b->progress)
+        b->progress(b->progress_arg, b->done, b->model->tensor_bytes);
+    return weight;
+}
+
+static lac_op *op_add(builder *b, lac_op_kind kind, uint32_t unit)
+{
+    lac_op *op = &b->program->ops[b->program->count++];
+    op->kind = kind;
+    op->unit = unit;
+    return op;
+}
+
+static void attention_add(builder *b, uint32_t l, uint32_t table_row)
+{
+    const lac_model *model = b->model;
+    const lac_layer *layer = &model->layers[l];
+    uint32_t size = b->layout->size_of[table_row];
+    lac_kv_view kv = {.region = b->layout->regions[size],
+                      .page_bytes = b->layout->page_bytes[size],
+                      .table = table_row};
+
+    lac_op *op = op_add(b, LAC_OP_QKV, 2 * l);
+    op->u.qkv.norm = packed(b, layer->attn_norm);
+    op->u.qkv.eps = model->norm_eps;
+    op->u.qkv.q = packed(b, layer->q);
+    op->u.qkv.k = packed(b, layer->k);
+    op->u.qkv.v = packed(b, layer->v);
+    op->u.qkv.q_bias = packed(b, layer->q_bias);
+    op->u.qkv.k_bias = packed(b, layer->k_bias);
+    op->u.qkv.v_bias = packed(b, layer->v_bias);
+    op->u.qkv.q_norm = packed(b, layer->q_norm);
+    op->u.qkv.k_norm = packed(b, layer->k_norm);
+    op->u.qkv.heads = layer->heads;
+    op->u.qkv.kv_heads = layer->kv_heads;
+    op->u.qkv.head_dim = model->head_dim;
+    op->u.qkv.rope = rope_of(model, b->program, l);
+    op->u.qkv.kv = kv;
+
+    op = op_add(b, LAC_OP_ATTENTION, 2 * l);
+    op->u.attention.heads = layer->heads;
+    op->u.attention.kv_heads = layer->kv_heads;
+    op->u.attention.head_dim = model->head_dim;
+    op->u.attention.scale = model->attention_scale;
+    op->u.attention.softcap = model->attention_softcap;
+    op->u.attention.window = layer->window;
+    op->u.attention.kv = kv;
+
+    op = op_add(b, LAC_OP_PROJECT, 2 * l);
+    op->u.project.weight = packed(b, layer->o);
+    op->u.project.bias = packed(b, layer->o_bias);
+    op->u.project.post_norm = packed(b, layer->attn_post_norm);
+    op->u.project.eps = model->norm_eps;
+}
+
+static void ffn_add(builder *b, uint32_t l)
+{
+    const lac_model *model = b->model;
+    const lac_layer *layer = &model->layers[l];
+    lac_op *op = op_add(b, LAC_OP_GATE_UP, 2 * l + 1);
+    op->u.gate_up.norm = packed(b, layer->ffn_norm);
+    op->u.gate_up.eps = model->norm_eps;
+    op->u.gate_up.gate = packed(b, layer->gate);
+    op->u.gate_up.up = packed(b, layer->up);
+    op->u.gate_up.act = model->activation == LAC_ACTIVATION_SILU ? LAC_ACT_SILU : LAC_ACT_GELU_TANH;
+
+    op = op_add(b, LAC_OP_PROJECT, 2 * l + 1);
+    op->u.project.weight = packed(b, layer->down);
+    op->u.project.bias = packed(b, layer->down_bias);
+    op->u.project.post_norm = packed(b, layer->ffn_post_norm);
+    op->u.project.eps = model->norm_eps;
+}
+
+static void program_build(builder *b)
+{
+    const lac_model *model = b->model;
+    lac_op *embed = op_add(b, LAC_OP_EMBED, 0);
+    embed->u.embed.table = packed(b, model->embed);
+    embed->u.embed.scale = model->embed_scale;
+    uint32_t table_row = 0;
+    for (uint32_t l = 0; l < model->layers_count && b->status == LAC_OK; l++) {
+        if (model->layers[l].heads > 0)
+            attention_add(b, l, table_row++);
+        if (model->layers[l].ffn > 0)
+            ffn_add(b, l);
+    }
+    lac_op *head = op_add(b, LAC_OP_HEAD, 0);
+    head->u.head.norm = packed(b, model->out_norm);
+    head->u.head.eps = model->norm_eps;
+    /* A tied head is the embedding table itself: one copy serves both. */
+    head->u.head.weight =
+        model->head == model->embed ? embed->u.embed.table : packed(b, model->head);
+    head->u.head.softcap = model->logit_softcap;
+}
+
+lac_status lac__program_create(const lac_model *model, const lac_backend_ops *table,
+                               lac_backend *backend, const lac__kv_layout *layout,
+                               void (*progress)(void *arg, uint64_t done, uint64_t total),
+                               void *progress_arg, lac__program *out, lac_error *err)
+{
+    lac__program program = {0};
+    program.ops = lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2, sizeof(lac_op));
+    program.weights =
+        lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3, sizeof(lac_weight *));
+    if (model->rope_scaling == LAC_ROPE_SCALING_YARN && model->rope_dims > 0)
+        program.rope_tables =
+            lac_alloc((size_t)model->layers_count * (model->rope_dims / 2), sizeof(float));
+    builder b = {.model = model,
+                 .table = table,
+                 .backend = backend,
+                 .layout = layout,
+                 .program = &program,
+                 .progress = progress,
+                 .progress_arg = progress_arg,
+                 .err = err};
+    program_build(&b);
+    if (b.status != LAC_OK) {
+        lac__program_destroy(table, backend, &program);
+        return b.status;
+    }
+    *out = program;
+    return LAC_OK;
+}
+
+void lac__program_destroy(const lac_backend_ops *table, lac_backend *backend, lac__program *program)
+{
+    for (size_t i = 0; i < program->weights_count; i++)
+        table->weight_free(backend, &program->weights[i]);
+    free(program->weights);
+    free(program->ops);
+    free(program->rope_tables);
+    *program = (lac__program){0};
+}

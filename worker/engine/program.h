@@ -1,0 +1,51 @@
+/* The flat list of operations that one step runs, built once from the model's facts. Internal to
+ * worker/engine. */
+#ifndef LAC_ENGINE_PROGRAM_H
+#define LAC_ENGINE_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+/* Where the pages of each attention unit lie. Attention units are counted from 0 over the layers
+ * that have attention; that number is also the row of the block tables. */
+typedef struct {
+    uint32_t units_count;
+    uint32_t *size_of; /* [units_count] index into the arrays below */
+    uint32_t sizes_count;
+    size_t page_bytes[LAC_KV_SIZES_MAX];
+    uint32_t units_of[LAC_KV_SIZES_MAX]; /* units that share the size */
+    void *regions[LAC_KV_SIZES_MAX];     /* set once the pool is allocated */
+    size_t region_bytes[LAC_KV_SIZES_MAX];
+} lac__kv_layout;
+
+typedef struct {
+    lac_op *ops;
+    size_t count;
+    lac_weight **weights; /* every packed weight once: what destroy frees */
+    size_t weights_count;
+    float *rope_tables; /* YaRN's divisors, [layers][rope_dims/2], or NULL */
+    uint64_t weight_bytes;
+} lac__program;
+
+/* Sorts the attention units by page size. LAC_EUNSUPPORTED when there are more sizes than
+ * LAC_KV_SIZES_MAX. Regions are left NULL. */
+lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *table,
+                                 const lac_backend *backend, lac__kv_layout *out, lac_error *err);
+void lac__kv_layout_destroy(lac__kv_layout *layout);
+
+/* Packs every weight into the backend, tensor by tensor, giving the file's pages back as it goes,
+ * and writes the operations: one group a unit, unit 2l the attention and 2l+1 the FFN of layer l.
+ * The layout's regions must be set. `progress` (or NULL) hears tensor bytes done and in all. */
+lac_status lac__program_create(const lac_model *model, const lac_backend_ops *table,
+                               lac_backend *backend, const lac__kv_layout *layout,
+                               void (*progress)(void *arg, uint64_t done, uint64_t total),
+                               void *progress_arg, lac__program *out, lac_error *err);
+void lac__program_destroy(const lac_backend_ops *table, lac_backend *backend,
+                          lac__program *program);
+
+#endif

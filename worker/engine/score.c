@@ -1,0 +1,65 @@
+/* Offline scoring: one sequence, every position's logits. The engine's thread, nothing else
+ * running. */
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "parts.h"
+
+static lac_status score_check(const lac_engine *engine, const uint32_t *tokens, size_t count,
+                              lac_error *err)
+{
+    if (engine->live_count > 0)
+        return lac_fail(err, LAC_BUSY, "%u sequences run; scoring needs the engine to itself",
+                        engine->live_count);
+    if (count == 0)
+        return lac_fail(err, LAC_EINVAL, "0 tokens to score, at least 1 is needed");
+    uint32_t limit =
+        engine->context_max < engine->pool_tokens ? engine->context_max : engine->pool_tokens;
+    if (count > limit)
+        return lac_fail(err, LAC_ETOOBIG, "%zu tokens to score, limit %u (%s)", count, limit,
+                        limit == engine->context_max ? "context" : "KV pool");
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] >= engine->model->vocab)
+            return lac_fail(err, LAC_EINVAL, "token %zu is %u, the vocabulary has %u", i, tokens[i],
+                            engine->model->vocab);
+    return LAC_OK;
+}
+
+lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t count,
+                            lac_engine_row row, void *arg, lac_error *err)
+{
+    LAC_ASSERT(!engine->in_step);
+    lac_status status = score_check(engine, tokens, count, err);
+    if (status != LAC_OK)
+        return status;
+    size_t vocab = engine->model->vocab;
+    float *logits = lac_alloc(vocab * engine->score_rows, sizeof(float));
+    lac_logit_row *logit_rows = lac_alloc(engine->score_rows, sizeof(*logit_rows));
+    int kv = lac_kv_open(engine->pool, NULL);
+    LAC_ASSERT(kv != LAC_KV_SEQUENCE_NONE);
+    bool placed = lac_kv_reserve(engine->pool, kv, (uint32_t)count);
+    LAC_ASSERT(placed);
+    lac_segment segment = {.tables = lac_kv_tables(engine->pool, kv),
+                           .table_stride = lac_kv_table_stride(engine->pool)};
+    for (size_t done = 0; done < count && status == LAC_OK; done += segment.rows) {
+        size_t left = count - done;
+        segment.rows = left < engine->score_rows ? (uint32_t)left : engine->score_rows;
+        segment.pos = (uint32_t)done;
+        for (uint32_t i = 0; i < segment.rows; i++)
+            logit_rows[i] = (lac_logit_row){.row = i, .logits = logits + i * vocab};
+        lac_batch batch = {.rows = segment.rows,
+                           .tokens = tokens + done,
+                           .segments_count = 1,
+                           .segments = &segment,
+                           .logit_rows_count = segment.rows,
+                           .logit_rows = logit_rows};
+        status = engine->table->run(engine->backend, engine->program.ops, engine->program.count,
+                                    &batch, err);
+        for (uint32_t i = 0; i < segment.rows && status == LAC_OK; i++)
+            row(arg, done + i, logit_rows[i].logits);
+    }
+    lac_kv_close(engine->pool, kv);
+    free(logit_rows);
+    free(logits);
+    return status;
+}

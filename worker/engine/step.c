@@ -1,0 +1,203 @@
+/* One step: the scheduler's order becomes a batch, the backend runs it, every sequence that came to
+ * the end of its known tokens gets its next one. The engine's thread. Must not know arithmetic, the
+ * scheduler's rules or what a token means. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "parts.h"
+
+/* ---- order ---- */
+
+static void order_make(lac_engine *engine)
+{
+    lac__step_arrays *step = &engine->step;
+    uint32_t cost[LAC_KV_SIZES_MAX]; /* every sequence keeps every unit */
+    lac_kv_block_cost(engine->pool, NULL, cost);
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        const lac__sequence *s = engine->live[i];
+        lac_sched_sequence *in = &step->sequences[i];
+        *in = (lac_sched_sequence){.state = s->state, .tokens = s->known, .computed = s->computed};
+        if (s->kv != LAC_KV_SEQUENCE_NONE)
+            in->blocks = lac_kv_blocks(engine->pool, s->kv);
+        memcpy(in->cost, cost, sizeof(cost));
+    }
+    lac_sched_budget budget = {.slots = engine->slots,
+                               .rows_max = engine->rows_max,
+                               .block_tokens = LAC_KV_BLOCK,
+                               .decode_us = engine->cost.decode_us,
+                               .row_us = engine->cost.row_us,
+                               .itl_target_us = engine->itl_target_us};
+    for (uint32_t i = 0; i < engine->layout.sizes_count; i++)
+        budget.pages_free[i] = lac_kv_free_count(engine->pool, i);
+    lac_sched_decide(step->sequences, engine->live_count, &budget, &step->order);
+    for (uint32_t i = 0; i < step->order.preempted_count; i++) {
+        lac__sequence_preempt(engine, engine->live[step->order.preempted[i]]);
+        lac_debug("preempted sequence %llu",
+                  (unsigned long long)engine->live[step->order.preempted[i]]->id);
+    }
+}
+
+/* ---- batch ---- */
+
+/* Pages for the run's rows, and a place for the logits where its choice needs all of them. The
+ * scheduler counted pages and slots, so neither can be short here. */
+static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
+{
+    if (s->state == LAC_SEQUENCE_WAITING) {
+        s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
+        s->kv = lac_kv_open(engine->pool, NULL);
+        LAC_ASSERT(s->kv != LAC_KV_SEQUENCE_NONE);
+    }
+    bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
+    LAC_ASSERT(placed);
+    if (s->computed + rows == s->known && !s->logits && !lac_sampler_is_plain_greedy(s->sampler))
+        s->logits = lac_alloc(engine->model->vocab, sizeof(float));
+}
+
+static void batch_make(lac_engine *engine, lac_batch *batch)
+{
+    lac__step_arrays *step = &engine->step;
+    *batch = (lac_batch){
+        .tokens = step->tokens, .segments = step->segments, .logit_rows = step->logit_rows};
+    for (uint32_t r = 0; r < step->order.runs_count; r++) {
+        lac_sched_run run = step->order.runs[r];
+        lac__sequence *s = engine->live[run.sequence];
+        run_place(engine, s, run.rows);
+        step->segments[batch->segments_count++] =
+            (lac_segment){.row = batch->rows,
+                          .rows = run.rows,
+                          .pos = s->computed,
+                          .tables = lac_kv_tables(engine->pool, s->kv),
+                          .table_stride = lac_kv_table_stride(engine->pool)};
+        for (uint32_t i = 0; i < run.rows; i++)
+            step->tokens[batch->rows + i] = s->tokens[s->computed + i];
+        batch->rows += run.rows;
+        step->logit_of[r] = -1;
+        if (s->computed + run.rows < s->known)
+            continue;
+        step->logit_of[r] = (int)batch->logit_rows_count;
+        bool best_only = lac_sampler_is_plain_greedy(s->sampler);
+        step->logit_rows[batch->logit_rows_count++] =
+            (lac_logit_row){.row = batch->rows - 1, .logits = best_only ? NULL : s->logits};
+    }
+    LAC_ASSERT(batch->rows <= engine->rows_max);
+}
+
+/* ---- running it ---- */
+
+/* Runs one segment of a batch by itself. Its keys and values are written again with the same bits.
+ */
+static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t r, lac_error *err)
+{
+    lac_segment segment = batch->segments[r];
+    lac_batch alone = {.rows = segment.rows,
+                       .tokens = batch->tokens + segment.row,
+                       .segments_count = 1,
+                       .segments = &segment};
+    lac_logit_row logit_row;
+    int index = engine->step.logit_of[r];
+    if (index >= 0) {
+        logit_row = batch->logit_rows[index];
+        logit_row.row -= segment.row;
+        alone.logit_rows_count = 1;
+        alone.logit_rows = &logit_row;
+    }
+    segment.row = 0;
+    lac_status status = engine->table->run(engine->backend, engine->program.ops,
+                                           engine->program.count, &alone, err);
+    if (status == LAC_OK && index >= 0) {
+        batch->logit_rows[index].best_token = logit_row.best_token;
+        batch->logit_rows[index].best_logit = logit_row.best_logit;
+    }
+    return status;
+}
+
+/* Fills step.status. The backend cannot say which row of a failed step was at fault, so each
+ * sequence is then tried alone: only those that fail alone are lost. */
+static void batch_run(lac_engine *engine, lac_batch *batch)
+{
+    lac__step_arrays *step = &engine->step;
+    lac_error err = {0};
+    lac_status status = engine->table->run(engine->backend, engine->program.ops,
+                                           engine->program.count, batch, &err);
+    for (uint32_t r = 0; r < step->order.runs_count; r++) {
+        lac_error own = err;
+        step->status[r] = status;
+        if (status != LAC_OK && step->order.runs_count > 1)
+            step->status[r] = run_alone(engine, batch, r, &own);
+        if (step->status[r] == LAC_OK)
+            continue;
+        lac__sequence *s = engine->live[step->order.runs[r].sequence];
+        s->finish = LAC_FINISH_ERROR;
+        s->error = own;
+        s->error.status = step->status[r];
+        lac_warn("sequence %llu failed: %s", (unsigned long long)s->id, own.text);
+    }
+}
+
+static void measure(lac_engine *engine, double us)
+{
+    const lac_sched_order *order = &engine->step.order;
+    uint32_t prefill = order->rows - order->decodes;
+    lac_sched_cost_add(&engine->cost, order->decodes, prefill, us);
+    if (order->decodes > 0)
+        engine->itl_us = engine->itl_us == 0 ? us : engine->itl_us + 0.125 * (us - engine->itl_us);
+    engine->prompt_tokens += prefill;
+    engine->steps++;
+    engine->active_layers = engine->model->layers_count;
+}
+
+static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_sink sink,
+                         void *arg)
+{
+    lac__step_arrays *step = &engine->step;
+    for (uint32_t r = 0; r < step->order.runs_count; r++) {
+        lac__sequence *s = engine->live[step->order.runs[r].sequence];
+        if (step->status[r] != LAC_OK) {
+            lac__deliver_end(engine, s, sink, arg);
+            continue;
+        }
+        s->computed += step->order.runs[r].rows;
+        if (step->logit_of[r] >= 0)
+            lac__deliver_token(engine, s, &batch->logit_rows[step->logit_of[r]], sink, arg);
+    }
+}
+
+/* Frees sequences that ended, keeps the others in order of arrival. */
+static void sweep(lac_engine *engine)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        if (engine->live[i]->state == LAC_SEQUENCE_GONE)
+            lac__sequence_destroy(engine, &engine->live[i]);
+        else
+            engine->live[kept++] = engine->live[i];
+    }
+    engine->live_count = kept;
+}
+
+bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg)
+{
+    LAC_ASSERT(!engine->in_step);
+    if (engine->live_count == 0)
+        return false;
+    engine->in_step = true;
+    for (uint32_t i = 0; i < engine->live_count; i++)
+        if (engine->live[i]->finish != LAC_FINISH_NONE)
+            lac__deliver_end(engine, engine->live[i], sink, arg);
+    sweep(engine);
+    if (engine->live_count > 0) {
+        lac_batch batch;
+        uint64_t start = lac_now_ns();
+        order_make(engine);
+        batch_make(engine, &batch);
+        batch_run(engine, &batch);
+        measure(engine, (double)(lac_now_ns() - start) / 1000.0);
+        results_take(engine, &batch, sink, arg);
+        sweep(engine);
+    }
+    engine->in_step = false;
+    return true;
+}
