@@ -1,0 +1,99 @@
+/* The core's metrics: names, help texts and the gauges that are set at each tick. */
+#include "state.h"
+
+static const double seconds_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+                                        2.5,   5,    10,    30,   60,  120,  300, 600};
+enum { LAC__BOUNDS = sizeof seconds_bounds / sizeof *seconds_bounds };
+
+static const char *const outcome_labels[LAC__OUTCOMES] = {
+    [LAC__OUTCOME_STOP] = "outcome=\"stop\"",
+    [LAC__OUTCOME_LENGTH] = "outcome=\"length\"",
+    [LAC__OUTCOME_CANCEL] = "outcome=\"cancel\"",
+    [LAC__OUTCOME_ERROR] = "outcome=\"error\"",
+    [LAC__OUTCOME_BUSY] = "outcome=\"busy\"",
+    [LAC__OUTCOME_NOBODY] = "outcome=\"nobody\"",
+    [LAC__OUTCOME_DEADLINE] = "outcome=\"deadline\"",
+    [LAC__OUTCOME_INVALID] = "outcome=\"invalid\"",
+    [LAC__OUTCOME_LOST] = "outcome=\"lost\"",
+};
+
+static const char *const state_labels[LAC__GROUP_STATES] = {
+    [LAC__GROUP_PROVISIONING] = "state=\"provisioning\"",
+    [LAC__GROUP_READY] = "state=\"ready\"",
+    [LAC__GROUP_SUSPECT] = "state=\"suspect\"",
+    [LAC__GROUP_DRAINING] = "state=\"draining\"",
+    [LAC__GROUP_FENCED] = "state=\"fenced\"",
+    [LAC__GROUP_STOPPED] = "state=\"stopped\"",
+};
+
+static const char *const verdict_labels[LAC__GROUP_EVENTS] = {
+    [LAC__GROUP_FORMED] = "event=\"formed\"",   [LAC__GROUP_LATE] = "event=\"late\"",
+    [LAC__GROUP_ALIVE] = "event=\"alive\"",     [LAC__GROUP_LOST] = "event=\"lost\"",
+    [LAC__GROUP_EXPIRED] = "event=\"expired\"", [LAC__GROUP_HUNG] = "event=\"hung\"",
+    [LAC__GROUP_FAULT] = "event=\"fault\"",     [LAC__GROUP_DRAIN] = "event=\"drain\"",
+    [LAC__GROUP_DRAINED] = "event=\"drained\"",
+};
+
+static lac_metric *counter(lac_core *core, const char *name, const char *help, const char *labels)
+{
+    return lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, name, help, labels);
+}
+
+static lac_metric *gauge(lac_core *core, const char *name, const char *help, const char *labels)
+{
+    return lac_metrics_series(core->metrics, LAC_METRIC_GAUGE, name, help, labels);
+}
+
+static lac_metric *seconds(lac_core *core, const char *name, const char *help)
+{
+    return lac_metrics_histogram(core->metrics, name, help, "", seconds_bounds, LAC__BOUNDS);
+}
+
+void lac__meters_create(lac_core *core)
+{
+    lac__meters *m = &core->meters;
+    for (int i = 0; i < LAC__OUTCOMES; i++)
+        m->requests[i] = counter(core, "lacuna_requests_total", "Requests by how they ended.",
+                                 outcome_labels[i]);
+    for (int i = LAC__GROUP_PROVISIONING; i < LAC__GROUP_STATES; i++)
+        m->groups[i] = gauge(core, "lacuna_groups", "Worker groups by state.", state_labels[i]);
+    for (int i = 0; i < LAC__GROUP_EVENTS; i++)
+        m->verdicts[i] =
+            counter(core, "lacuna_group_verdicts_total",
+                    "State changes of groups by the event that caused them.", verdict_labels[i]);
+    m->queue_requests = gauge(core, "lacuna_queue_requests", "Requests waiting centrally.", "");
+    m->queue_tokens =
+        gauge(core, "lacuna_queue_tokens", "Estimated prompt tokens waiting centrally.", "");
+    m->running = gauge(core, "lacuna_running_requests", "Requests at a worker group.", "");
+    m->ttft = seconds(core, "lacuna_ttft_seconds", "From submit to the first token.");
+    m->queue_wait =
+        seconds(core, "lacuna_queue_wait_seconds", "From submit to the first dispatch.");
+    m->duration = seconds(core, "lacuna_request_seconds", "From submit to the end.");
+    m->prompt_tokens =
+        counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
+    m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");
+    m->duplicates =
+        counter(core, "lacuna_duplicates_dropped_total", "Chunks that were taken before.", "");
+    m->stale = counter(core, "lacuna_stale_dropped_total",
+                       "Output of an old attempt or session, dropped.", "");
+    m->fenced =
+        counter(core, "lacuna_fenced_frames_total", "Frames of groups declared dead, dropped.", "");
+    m->protocol_errors = counter(core, "lacuna_protocol_errors_total",
+                                 "Messages that contradict what was agreed.", "");
+    m->moves = counter(core, "lacuna_retries_total",
+                       "Running requests taken off a group to go on elsewhere.", "");
+    m->reregisters =
+        counter(core, "lacuna_reregisters_total", "Frames answered by asking for a Hello.", "");
+}
+
+void lac__meters_tick(lac_core *core)
+{
+    double groups[LAC__GROUP_STATES] = {0};
+    for (const lac__group *g = core->groups_head; g; g = g->next)
+        groups[g->state]++;
+    for (int i = LAC__GROUP_PROVISIONING; i < LAC__GROUP_STATES; i++)
+        lac_metric_set(core->meters.groups[i], groups[i]);
+    lac_metric_set(core->meters.queue_requests, (double)core->queue.count);
+    lac_metric_set(core->meters.queue_tokens, (double)core->queue_tokens);
+    lac_metric_set(core->meters.running, (double)core->running_count);
+}

@@ -1,0 +1,139 @@
+/* Admission and the one central queue: bounded in requests and in estimated prompt tokens, first
+ * come first served, bound to a group as late as possible (so that what waits can still be
+ * re-routed, cancelled or refused). Loop thread. */
+#include "state.h"
+
+enum {
+    LAC__RETRY_MIN_MS = 500,
+    LAC__RETRY_MAX_MS = 60000,
+    LAC__RETRY_UNKNOWN_MS = 5000,
+    LAC__BLOCKED_MS = 10
+};
+
+/* ---- the drain rate ---- */
+
+static void rate_advance(lac_core *core)
+{
+    uint64_t second = core->now_ms / 1000;
+    uint64_t gap = second - core->ended_second;
+    for (uint64_t i = 1; i <= gap && i <= LAC__RATE_SECONDS; i++)
+        core->ended[(core->ended_second + i) % LAC__RATE_SECONDS] = 0;
+    core->ended_second = second;
+}
+
+void lac__queue_count_end(lac_core *core)
+{
+    rate_advance(core);
+    core->ended[core->ended_second % LAC__RATE_SECONDS]++;
+}
+
+uint32_t lac__queue_retry_ms(const lac_core *core)
+{
+    uint64_t second = core->now_ms / 1000, ended = 0;
+    for (uint64_t i = 0; i < LAC__RATE_SECONDS && i <= core->ended_second; i++)
+        if (core->ended_second - i + LAC__RATE_SECONDS > second)
+            ended += core->ended[(core->ended_second - i) % LAC__RATE_SECONDS];
+    if (!ended)
+        return LAC__RETRY_UNKNOWN_MS;
+    uint64_t span_ms = core->now_ms - core->start_ms;
+    if (span_ms > LAC__RATE_SECONDS * 1000)
+        span_ms = LAC__RATE_SECONDS * 1000;
+    uint64_t ms = (core->queue.count + 1) * span_ms / ended;
+    if (ms < LAC__RETRY_MIN_MS)
+        ms = LAC__RETRY_MIN_MS;
+    return ms > LAC__RETRY_MAX_MS ? LAC__RETRY_MAX_MS : (uint32_t)ms;
+}
+
+/* ---- admission ---- */
+
+lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_after_ms)
+{
+    bool full = core->queue.count >= core->options.queue_max;
+    /* One long prompt must be able to wait alone, or it could never be served. */
+    if (core->queue.count && core->queue_tokens + tokens > core->options.queue_tokens_max)
+        full = true;
+    if (!full)
+        return LAC_OK;
+    *retry_after_ms = lac__queue_retry_ms(core);
+    return LAC_BUSY;
+}
+
+/* ---- dispatch ---- */
+
+static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
+{
+    if (!r->sampling.has_seed) {
+        /* Drawn once and kept, so that another group continues with the same numbers. */
+        r->sampling.has_seed = true;
+        r->sampling.seed = lac_rng_next(&core->rng);
+    }
+    r->attempt++;
+    uint64_t left = r->deadline_ms > core->now_ms ? r->deadline_ms - core->now_ms : 1;
+    lac_msg msg = {.body.dispatch = {
+                       .request = r->id,
+                       .attempt = r->attempt,
+                       .dispatch_seq = group->dispatch_seq + 1,
+                       .deadline_ms = r->deadline_ms ? (uint32_t)left : 0,
+                       .prompt = r->prompt,
+                       .accepted_count = r->accepted_count,
+                       .accepted = r->accepted_count ? r->accepted : NULL,
+                       .sampling = r->sampling,
+                       .echo = r->echo && !r->accepted_count && !r->bare_text,
+                   }};
+    lac_status status = lac__group_send(core, group, LAC_MSG_DISPATCH, &msg);
+    if (status != LAC_OK)
+        return status;
+    r->dispatch_seq = ++group->dispatch_seq;
+    group->dispatched++;
+    group->turn = ++core->turns;
+    if (r->attempt == 1)
+        lac_metric_observe(core->meters.queue_wait,
+                           (double)(core->now_ms - r->arrived_ms) / 1000.0);
+    lac__request_to_group(core, r, group);
+    return LAC_OK;
+}
+
+/* May free the record (refused): the caller has taken its successor already. */
+static void place(lac_core *core, lac__request *r)
+{
+    if (!r->served) {
+        r->served = lac__registry_model(core, r->model);
+        if (!r->served)
+            return;
+        lac__delivery_flush(core, r); /* the name is known now: ACCEPTED */
+    }
+    if (r->orphan || r->served->blocked)
+        return;
+    for (;;) {
+        lac__group *group = lac__router_pick(core, r->served);
+        if (!group) {
+            r->served->blocked = true;
+            return;
+        }
+        lac_status status = dispatch(core, r, group);
+        if (status == LAC_OK)
+            return;
+        if (status == LAC_BUSY || status == LAC_AGAIN) {
+            group->blocked_until_ms = core->now_ms + LAC__BLOCKED_MS;
+        } else if (!group->lost) {
+            /* The message itself cannot be sent: no other group would take it either. */
+            lac__request_refuse(core, r, LAC__OUTCOME_ERROR, status, 0,
+                                "the request does not fit one message to a worker (%s)",
+                                lac_status_name(status));
+            return;
+        }
+    }
+}
+
+void lac__queue_pump(lac_core *core)
+{
+    if (!core->pump)
+        return;
+    core->pump = false;
+    for (size_t i = 0; i < core->models_count; i++)
+        core->models[i].blocked = false;
+    for (lac__request *r = core->queue.head, *next; r; r = next) {
+        next = r->next;
+        place(core, r);
+    }
+}

@@ -1,0 +1,385 @@
+/* The record of each request: what was asked, what was accepted so far, and which of queued,
+ * running and done it is in. Owns the records' memory and every move between the lists; decides
+ * nothing about groups. Loop thread. */
+#include "state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LAC__ACCEPTED_FIRST = 256 };
+
+/* ---- lists ---- */
+
+static void list_remove(lac__list *list, lac__request *r)
+{
+    *(r->prev ? &r->prev->next : &list->head) = r->next;
+    *(r->next ? &r->next->prev : &list->tail) = r->prev;
+    r->prev = r->next = NULL;
+    LAC_ASSERT(list->count > 0);
+    list->count--;
+}
+
+/* In order of id, searched from the tail: new requests append at once, moved ones find their old
+ * place near the head of a queue that is mostly younger. */
+static void list_insert(lac__list *list, lac__request *r)
+{
+    lac__request *before = list->tail;
+    if (list->head && list->head->id > r->id)
+        before = NULL;
+    while (before && before->id > r->id)
+        before = before->prev;
+    r->prev = before;
+    r->next = before ? before->next : list->head;
+    *(r->prev ? &r->prev->next : &list->head) = r;
+    *(r->next ? &r->next->prev : &list->tail) = r;
+    list->count++;
+}
+
+static void leave(lac_core *core, lac__request *r)
+{
+    switch (r->state) {
+    case LAC__REQUEST_QUEUED:
+        list_remove(&core->queue, r);
+        LAC_ASSERT(core->queue_tokens >= r->tokens_estimate);
+        core->queue_tokens -= r->tokens_estimate;
+        break;
+    case LAC__REQUEST_RUNNING:
+        list_remove(&r->group->running, r);
+        r->group = NULL;
+        LAC_ASSERT(core->running_count > 0);
+        core->running_count--;
+        core->pump = true;
+        break;
+    case LAC__REQUEST_DONE: list_remove(&core->done, r); break;
+    case LAC__REQUEST_NEW:
+    case LAC__REQUEST_STATES: break;
+    }
+}
+
+void lac__request_to_queue(lac_core *core, lac__request *r)
+{
+    LAC_ASSERT(r->state == LAC__REQUEST_NEW || r->state == LAC__REQUEST_RUNNING);
+    leave(core, r);
+    r->state = LAC__REQUEST_QUEUED;
+    r->nobody_ms = 0;
+    list_insert(&core->queue, r);
+    core->queue_tokens += r->tokens_estimate;
+    core->pump = true;
+}
+
+void lac__request_to_group(lac_core *core, lac__request *r, lac__group *group)
+{
+    LAC_ASSERT(r->state == LAC__REQUEST_QUEUED);
+    leave(core, r);
+    r->state = LAC__REQUEST_RUNNING;
+    r->group = group;
+    list_insert(&group->running, r);
+    core->running_count++;
+}
+
+void lac__request_to_done(lac_core *core, lac__request *r)
+{
+    LAC_ASSERT(r->state != LAC__REQUEST_DONE);
+    LAC_ASSERT(r->end != LAC__END_NONE);
+    leave(core, r);
+    r->state = LAC__REQUEST_DONE;
+    list_insert(&core->done, r);
+}
+
+/* ---- making and freeing ---- */
+
+void lac__request_charge(lac_core *core, lac__request *r, int64_t bytes)
+{
+    LAC_ASSERT(bytes >= 0 || r->bytes >= (uint64_t)-bytes);
+    r->bytes += (uint64_t)bytes;
+    core->bytes += (uint64_t)bytes;
+}
+
+bool lac__request_memory_left(const lac_core *core, uint64_t bytes)
+{
+    return core->bytes <= core->options.bytes_max && bytes <= core->options.bytes_max - core->bytes;
+}
+
+static uint64_t submit_bytes(const lac_submit *submit)
+{
+    const lac_prompt *p = &submit->prompt;
+    uint64_t bytes = (uint64_t)p->messages_count * sizeof *p->messages + p->text.length +
+                     (uint64_t)p->ids_count * sizeof *p->ids +
+                     (uint64_t)submit->sampling.bias_count * sizeof *submit->sampling.bias;
+    for (uint32_t i = 0; i < p->messages_count; i++)
+        bytes += p->messages[i].content.length;
+    return bytes;
+}
+
+static uint64_t estimate_tokens(const lac_prompt *p)
+{
+    /* Four bytes a token is what English text gives; template tokens about eight a message. */
+    uint64_t bytes = p->text.length, tokens = p->ids_count;
+    for (uint32_t i = 0; i < p->messages_count; i++) {
+        bytes += p->messages[i].content.length;
+        tokens += 8;
+    }
+    return tokens + bytes / 4 + 1;
+}
+
+static const void *take(char **cursor, const void *from, size_t size)
+{
+    if (!size)
+        return NULL;
+    void *to = *cursor;
+    memcpy(to, from, size);
+    *cursor += size;
+    return to;
+}
+
+/* One block: the arrays first, largest alignment first, then the bytes. */
+static void copy_input(lac__request *r, const lac_submit *submit)
+{
+    char *cursor = r->memory;
+    lac_prompt *p = &r->prompt;
+    *p = submit->prompt;
+    r->sampling = submit->sampling;
+    lac_chat_message *messages = (lac_chat_message *)(void *)cursor;
+    p->messages = take(&cursor, submit->prompt.messages, p->messages_count * sizeof *p->messages);
+    r->sampling.bias = take(&cursor, submit->sampling.bias,
+                            r->sampling.bias_count * sizeof *submit->sampling.bias);
+    p->ids = take(&cursor, submit->prompt.ids, p->ids_count * sizeof *p->ids);
+    p->text.data = take(&cursor, submit->prompt.text.data, p->text.length);
+    for (uint32_t i = 0; i < p->messages_count; i++) {
+        const lac_span *content = &submit->prompt.messages[i].content;
+        messages[i].content.data = take(&cursor, content->data, content->length);
+    }
+}
+
+lac__request *lac__request_create(lac_core *core, const lac__stream_key *key,
+                                  const lac_submit *submit)
+{
+    LAC_ASSERT(HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX);
+    uint64_t bytes = submit_bytes(submit);
+    void *memory = lac_try_alloc(1, bytes ? bytes : 1);
+    if (!memory)
+        return NULL;
+    lac__request *r = lac_alloc(1, sizeof *r);
+    /* The epoch in the upper bits keeps numbers of an earlier start, which a worker may still run,
+     * apart from ours. */
+    r->id = (core->options.epoch & 0xffffff) << 40 | ++core->requests_made;
+    r->key = *key;
+    r->memory = memory;
+    lac__copy_text(r->model, sizeof r->model, submit->model);
+    copy_input(r, submit);
+    r->echo = submit->echo;
+    r->tokens_estimate = estimate_tokens(&r->prompt);
+    r->arrived_ms = core->now_ms;
+    r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
+    r->credit = submit->credit;
+    r->text.cap = LAC_PENDING_TEXT_MAX;
+    HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
+    HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);
+    lac__request_charge(core, r, (int64_t)bytes);
+    core->requests_total++;
+    return r;
+}
+
+void lac__request_free(lac_core *core, lac__request *r)
+{
+    leave(core, r);
+    HASH_DEL(core->by_id, r);
+    HASH_DELETE(hh_stream, core->by_stream, r);
+    lac__delivery_drop(core, r);
+    lac_buf_free(&r->text);
+    lac__request_charge(core, r, -(int64_t)r->bytes);
+    if (r->orphan)
+        core->orphans--;
+    free(r->accepted);
+    free(r->memory);
+    free(r);
+}
+
+void lac__requests_free(lac_core *core)
+{
+    while (core->by_id)
+        lac__request_free(core, core->by_id);
+    LAC_ASSERT(core->bytes == 0);
+}
+
+lac__request *lac__request_by_id(const lac_core *core, uint64_t id)
+{
+    lac__request *r = NULL;
+    HASH_FIND(hh, core->by_id, &id, sizeof id, r);
+    return r;
+}
+
+lac__request *lac__request_by_stream(const lac_core *core, const lac__stream_key *key)
+{
+    lac__request *r = NULL;
+    HASH_FIND(hh_stream, core->by_stream, key, sizeof *key, r);
+    return r;
+}
+
+bool lac__request_accept(lac_core *core, lac__request *r, const uint32_t *tokens, uint32_t count)
+{
+    LAC_ASSERT(count <= LAC_CONTEXT_MAX);
+    uint32_t need = r->accepted_count + count;
+    if (need > LAC_CONTEXT_MAX)
+        return false;
+    if (need > r->accepted_cap) {
+        uint32_t cap = r->accepted_cap ? r->accepted_cap : LAC__ACCEPTED_FIRST;
+        while (cap < need)
+            cap *= 2;
+        uint64_t more = (uint64_t)(cap - r->accepted_cap) * sizeof *tokens;
+        if (!lac__request_memory_left(core, more))
+            return false;
+        r->accepted = lac_realloc(r->accepted, cap, sizeof *tokens);
+        r->accepted_cap = cap;
+        lac__request_charge(core, r, (int64_t)more);
+    }
+    if (count)
+        memcpy(r->accepted + r->accepted_count, tokens, count * sizeof *tokens);
+    r->accepted_count = need;
+    core->tokens_total += count;
+    lac_metric_add(core->meters.output_tokens, count);
+    return true;
+}
+
+/* ---- ends ---- */
+
+static void stop_group(lac_core *core, lac__request *r)
+{
+    if (r->state == LAC__REQUEST_RUNNING)
+        lac__output_cancel(core, r->group, r->id, r->attempt);
+}
+
+static void count_outcome(lac_core *core, const lac__request *r, lac__outcome outcome)
+{
+    lac_metric_add(core->meters.requests[outcome], 1);
+    lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);
+    if (r->state == LAC__REQUEST_RUNNING)
+        lac__queue_count_end(core);
+}
+
+void lac__request_finish(lac_core *core, lac__request *r, lac_finish finish)
+{
+    LAC_ASSERT(r->end == LAC__END_NONE);
+    lac__outcome outcome = finish == LAC_FINISH_STOP     ? LAC__OUTCOME_STOP
+                           : finish == LAC_FINISH_LENGTH ? LAC__OUTCOME_LENGTH
+                                                         : LAC__OUTCOME_CANCEL;
+    if (finish == LAC_FINISH_CANCEL) {
+        stop_group(core, r);
+        lac__delivery_drop(core, r);
+        r->usage.completion_tokens = r->accepted_count;
+    }
+    count_outcome(core, r, outcome);
+    r->end = LAC__END_DONE;
+    r->finish = finish;
+    lac_metric_add(core->meters.prompt_tokens, r->usage.prompt_tokens);
+    lac__request_to_done(core, r);
+    if (lac__delivery_flush(core, r))
+        lac__request_free(core, r);
+}
+
+void lac__request_refuse(lac_core *core, lac__request *r, lac__outcome outcome, lac_status status,
+                         uint32_t retry_after_ms, const char *format, ...)
+{
+    if (r->end == LAC__END_NONE) {
+        stop_group(core, r);
+        count_outcome(core, r, outcome);
+    }
+    lac__delivery_drop(core, r);
+    r->end = LAC__END_REFUSED;
+    r->status = status;
+    r->retry_after_ms = retry_after_ms;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->reason, sizeof r->reason, format, args);
+    va_end(args);
+    /* A cut may have split a character, and the wire wants whole ones. */
+    size_t whole = lac_utf8_whole(r->reason, strlen(r->reason));
+    r->reason[whole] = 0;
+    if (r->state != LAC__REQUEST_DONE)
+        lac__request_to_done(core, r);
+    if (lac__delivery_flush(core, r))
+        lac__request_free(core, r);
+}
+
+void lac__request_abandon(lac_core *core, lac__request *r)
+{
+    if (r->end == LAC__END_NONE) {
+        stop_group(core, r);
+        count_outcome(core, r, LAC__OUTCOME_CANCEL);
+    }
+    lac__request_free(core, r);
+}
+
+/* ---- time ---- */
+
+static void tick_queued(lac_core *core, lac__request *r)
+{
+    if (r->served && r->served->ready) {
+        r->nobody_ms = 0;
+        return;
+    }
+    if (!r->nobody_ms)
+        r->nobody_ms = core->now_ms ? core->now_ms : 1;
+    if (core->now_ms - r->nobody_ms < LAC_NOBODY_MS)
+        return;
+    if (!r->served && core->models_count)
+        lac__request_refuse(core, r, LAC__OUTCOME_INVALID, LAC_ENOTFOUND, 0,
+                            "model is \"%s\", which no worker serves", r->model);
+    else
+        lac__request_refuse(core, r, LAC__OUTCOME_NOBODY, LAC_EREFUSED, 5000,
+                            "no worker was ready for model \"%s\" within %d ms",
+                            r->served ? r->served->name : r->model, LAC_NOBODY_MS);
+}
+
+static void tick_request(lac_core *core, lac__request *r)
+{
+    if (r->starved_ms && core->now_ms - r->starved_ms >= LAC_SLOW_READER_MS) {
+        uint64_t id = r->id;
+        lac__request_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_EDEADLINE, 0,
+                            "the client took nothing for %d ms", LAC_SLOW_READER_MS);
+        r = lac__request_by_id(core, id);
+        if (r) /* it does not even take that */
+            lac__request_free(core, r);
+        return;
+    }
+    if (r->state == LAC__REQUEST_DONE || r->starved_ms) {
+        if (lac__delivery_flush(core, r)) {
+            lac__request_free(core, r);
+            return;
+        }
+    }
+    if (r->state == LAC__REQUEST_DONE)
+        return;
+    if (r->deadline_ms && core->now_ms >= r->deadline_ms) {
+        lac__request_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0,
+                            "deadline_ms is %llu, over after %u tokens (%s)",
+                            (unsigned long long)(r->deadline_ms - r->arrived_ms), r->accepted_count,
+                            r->state == LAC__REQUEST_QUEUED ? "queued" : "running");
+        return;
+    }
+    if (r->state == LAC__REQUEST_QUEUED)
+        tick_queued(core, r);
+}
+
+void lac__requests_tick(lac_core *core)
+{
+    /* Only the record in hand can go away here: what sending reveals is settled after the pass. */
+    for (lac__request *r = core->by_id, *next; r; r = next) {
+        next = r->hh.next;
+        if (!r->orphan)
+            tick_request(core, r);
+    }
+}
+
+void lac__requests_settle(lac_core *core)
+{
+    if (!core->orphans)
+        return;
+    for (lac__request *r = core->by_id, *next; r; r = next) {
+        next = r->hh.next;
+        if (r->orphan)
+            lac__request_abandon(core, r);
+    }
+    LAC_ASSERT(core->orphans == 0);
+}

@@ -1,0 +1,360 @@
+/* What the files of the core share: its records and the calls between them. Nothing here is visible
+ * outside this folder. One thread owns all of it; there is no clock and no I/O behind any call.
+ *
+ * Who owns what: registry.c the groups, ranks, sessions and verdicts; requests.c the records and
+ * which of queued / running / done each is in; queue.c admission and the central queue; router.c
+ * the choice of a group; recovery.c what happens to requests of a group that is gone; output.c what
+ * workers produce; delivery.c what clients get; client.c what clients ask; status.c what people
+ * see. */
+#ifndef LAC_CORE_STATE_H
+#define LAC_CORE_STATE_H
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/limits.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "core/core.h"
+
+#define uthash_fatal(text) lac__assert_fail("uthash: " text, __FILE__, __LINE__)
+#include <uthash.h>
+
+typedef struct lac__request lac__request;
+typedef struct lac__group lac__group;
+
+/* ---- intrusive lists of requests: each record is in exactly one ---- */
+
+typedef struct {
+    lac__request *head, *tail;
+    size_t count;
+} lac__list;
+
+/* ---- models ---- */
+
+typedef struct {
+    char name[LAC_MODEL_NAME_MAX + 1];
+    char architecture[LAC_NAME_MAX + 1];
+    uint32_t context_max;
+    int64_t created_s;
+    uint32_t ready; /* READY groups that serve it */
+    bool blocked;   /* during one pass over the queue: no group has room */
+} lac__model;
+
+/* ---- groups ---- */
+
+typedef enum {
+    LAC__GROUP_NONE = 0,
+    LAC__GROUP_PROVISIONING, /* some of its ranks are there */
+    LAC__GROUP_READY,
+    LAC__GROUP_SUSPECT,  /* silent, stalled or disconnected: no new work, streams kept */
+    LAC__GROUP_DRAINING, /* no new work; what runs may finish */
+    LAC__GROUP_FENCED,   /* declared dead: nothing of this incarnation counts any more */
+    LAC__GROUP_STOPPED,  /* drained and gone */
+    LAC__GROUP_STATES
+} lac__group_state;
+
+typedef enum {
+    LAC__GROUP_FORMED,  /* every rank is there */
+    LAC__GROUP_LATE,    /* no frame for suspect_ms, or busy without a step for LAC_STALLED_MS */
+    LAC__GROUP_ALIVE,   /* frames and steps again */
+    LAC__GROUP_LOST,    /* a connection is known to be gone */
+    LAC__GROUP_EXPIRED, /* the lease ran out */
+    LAC__GROUP_HUNG,    /* heartbeats without steps */
+    LAC__GROUP_FAULT,   /* it says so itself, or spoke nonsense too often */
+    LAC__GROUP_DRAIN,   /* asked to stop, by people or by itself */
+    LAC__GROUP_DRAINED,
+    LAC__GROUP_EVENTS
+} lac__group_event;
+
+typedef struct {
+    uint64_t peer;
+    UT_hash_handle hh; /* by peer */
+    lac__group *group;
+    uint32_t rank;
+    uint64_t session;
+    uint64_t pid;
+    uint64_t seen_ms; /* last frame */
+    bool probed;      /* asked to say Hello again during this silence */
+    lac_heartbeat beat;
+    uint64_t beat_ms; /* when `beat` came; 0 = none yet */
+    uint64_t step_ms; /* when the step counter last moved, or it was last idle */
+    uint32_t protocol_errors;
+} lac__rank;
+
+struct lac__group {
+    lac__group *prev, *next; /* order of arrival */
+    char id[LAC_NAME_MAX + 1];
+    lac__group_state state;
+    uint64_t state_ms; /* since */
+    uint8_t incarnation[16];
+    char isa[LAC_NAME_MAX + 1];
+    lac_digest digest;
+    lac__model *model;
+    uint32_t layers, slots, context_max;
+    uint64_t kv_pages;
+    lac__rank *ranks[LAC_RANKS_MAX]; /* NULL = not connected */
+    uint32_t ranks_count;
+    bool lost;               /* a send or the transport said so: dealt with when the step settles */
+    uint64_t drain_until_ms; /* 0 = its own business */
+    uint64_t blocked_until_ms; /* it was full lately: no dispatch before */
+    lac__list running;
+    uint32_t excess; /* sequences it reported beyond the ones we know of */
+    uint64_t dispatch_seq, dispatched;
+    uint64_t turn; /* round-robin: when it last got something */
+};
+
+/* ---- requests ---- */
+
+typedef enum {
+    LAC__REQUEST_NEW,     /* in no list yet */
+    LAC__REQUEST_QUEUED,  /* in core->queue */
+    LAC__REQUEST_RUNNING, /* in its group's list */
+    LAC__REQUEST_DONE,    /* in core->done: its end is known, its client has not got it all */
+    LAC__REQUEST_STATES
+} lac__request_state;
+
+typedef enum { LAC__END_NONE, LAC__END_DONE, LAC__END_REFUSED } lac__end;
+
+typedef struct {
+    lac_plane plane;
+    uint64_t peer, stream;
+} lac__stream_key;
+
+/* A logprob held for a client without credit; one block with its texts. */
+typedef struct lac__held_logprob {
+    struct lac__held_logprob *next;
+    lac_logprob value;
+} lac__held_logprob;
+
+struct lac__request {
+    lac__request *prev, *next; /* of the list it is in */
+    uint64_t id;
+    lac__stream_key key;
+    UT_hash_handle hh;        /* by id; its insertion order is the order of arrival */
+    UT_hash_handle hh_stream; /* by key */
+    lac__request_state state;
+
+    char model[LAC_MODEL_NAME_MAX + 1]; /* as asked; "" = the default */
+    lac__model *served;                 /* NULL while no group that serves it was ever seen */
+    void *memory;                       /* what prompt and sampling point into */
+    lac_prompt prompt;
+    lac_sampling sampling;
+    bool echo;
+    uint64_t tokens_estimate, bytes;
+    uint64_t arrived_ms, deadline_ms; /* absolute; 0 = none */
+    uint64_t nobody_ms;               /* when waiting for any READY group began; 0 = not waiting */
+
+    lac__group *group; /* RUNNING */
+    uint32_t attempt;  /* counted before dispatch */
+    uint32_t moves, crashes;
+    uint64_t confirmed; /* the session whose Hello listed it last */
+    uint64_t dispatch_seq;
+
+    uint32_t *accepted; /* tokens taken from workers, each position once */
+    uint32_t accepted_count, accepted_cap;
+    bool bare_text; /* text without tokens was taken at position bare_pos */
+    uint32_t bare_pos;
+    lac_usage usage;
+
+    uint32_t sent_count; /* tokens the client has */
+    lac_buf text;        /* text it has not */
+    lac__held_logprob *held_head, *held_tail;
+    uint32_t held_count;
+    uint32_t credit;
+    uint64_t starved_ms; /* since when something waits for the client; 0 = nothing does */
+    bool acknowledged;   /* ACCEPTED was sent */
+    bool orphan;         /* its client is gone */
+    lac__end end;
+    lac_finish finish;
+    lac_status status;
+    uint32_t retry_after_ms;
+    char reason[LAC_REASON_MAX + 1];
+};
+
+/* ---- the core ---- */
+
+typedef enum {
+    LAC__OUTCOME_STOP,
+    LAC__OUTCOME_LENGTH,
+    LAC__OUTCOME_CANCEL,
+    LAC__OUTCOME_ERROR,  /* the worker refused it or failed on it */
+    LAC__OUTCOME_BUSY,   /* 429 */
+    LAC__OUTCOME_NOBODY, /* 503 */
+    LAC__OUTCOME_DEADLINE,
+    LAC__OUTCOME_INVALID, /* unknown model, duplicate stream */
+    LAC__OUTCOME_LOST,    /* moved too often, or poison */
+    LAC__OUTCOMES
+} lac__outcome;
+
+typedef struct {
+    lac_metric *requests[LAC__OUTCOMES];
+    lac_metric *groups[LAC__GROUP_STATES];
+    lac_metric *verdicts[LAC__GROUP_EVENTS];
+    lac_metric *queue_requests, *queue_tokens, *running;
+    lac_metric *ttft, *queue_wait, *duration;
+    lac_metric *prompt_tokens, *output_tokens;
+    lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
+} lac__meters;
+
+enum { LAC__RATE_SECONDS = 10 };
+
+typedef struct lac__policy lac__policy;
+
+struct lac_core {
+    lac_core_options options;
+    lac_metrics *metrics;
+    lac__meters meters;
+    lac_core_sink sink;
+    void *sink_arg;
+    lac_rng rng;
+    const lac__policy *policy;
+
+    uint64_t now_ms, start_ms;
+    bool started;
+    int64_t wall_s;
+    uint64_t steps;
+    bool draining;
+
+    lac__model models[LAC_MODELS_MAX]; /* [0] is the default */
+    size_t models_count;
+
+    lac__group *groups_head, *groups_tail;
+    size_t groups_count;
+    lac__rank *ranks; /* uthash by peer */
+    uint64_t sessions, turns;
+    uint8_t fenced[LAC_FENCED_MAX][16];
+    size_t fenced_count, fenced_next;
+    bool unsettled; /* a group was lost or a client vanished in this step */
+
+    lac__request *by_id, *by_stream; /* uthash */
+    size_t orphans;                  /* records whose client was found gone in this step */
+    uint64_t requests_made;
+    lac__list queue, done;
+    size_t running_count;
+    uint64_t queue_tokens, bytes;
+    bool pump; /* the queue may be able to move */
+
+    uint32_t ended[LAC__RATE_SECONDS]; /* requests that left, by second */
+    uint64_t ended_second;
+    uint64_t requests_total, tokens_total;
+};
+
+/* ---- core.c ---- */
+
+void lac__note(const lac_core *core, lac_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Hands one message out; fills epoch and type. `session` 0 on the client side. */
+lac_status lac__send(lac_core *core, lac_plane plane, uint64_t peer, uint64_t session,
+                     uint16_t type, lac_msg *msg);
+void lac__copy_text(char *to, size_t size, const char *from);
+
+/* ---- registry.c ---- */
+
+void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello);
+/* The rank behind a frame, its lease renewed; NULL (and an answer sent) when the session is not the
+ * current one or its group is dead. */
+lac__rank *lac__registry_rank(lac_core *core, uint64_t peer, const lac_envelope *envelope);
+void lac__registry_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbeat *beat);
+void lac__registry_lost(lac_core *core, uint64_t peer);
+void lac__registry_tick(lac_core *core);
+/* Moves along the life cycle table and runs the new state's action. */
+void lac__group_step(lac_core *core, lac__group *group, lac__group_event event, const char *why);
+/* Deals with groups marked lost during this step. */
+void lac__registry_settle(lac_core *core);
+bool lac__group_living(const lac__group *group);
+const char *lac__group_state_name(lac__group_state state);
+lac__group *lac__registry_find(const lac_core *core, const char *id);
+/* NULL when no group of that name ever came; "" finds the default. */
+lac__model *lac__registry_model(lac_core *core, const char *name);
+/* Sends to the leader; a leader that is gone marks the group lost. */
+lac_status lac__group_send(lac_core *core, lac__group *group, uint16_t type, lac_msg *msg);
+void lac__registry_free(lac_core *core);
+
+/* ---- requests.c ---- */
+
+/* Copies prompt and sampling. NULL when memory for them is not there. */
+lac__request *lac__request_create(lac_core *core, const lac__stream_key *key,
+                                  const lac_submit *submit);
+/* Takes it out of whatever list it is in and frees it with all its memory. */
+void lac__request_free(lac_core *core, lac__request *request);
+/* Memory it holds besides its record, kept within options.bytes_max by those who refuse. */
+void lac__request_charge(lac_core *core, lac__request *request, int64_t bytes);
+bool lac__request_memory_left(const lac_core *core, uint64_t bytes);
+/* The only ways between the lists. */
+void lac__request_to_queue(lac_core *core, lac__request *request);
+void lac__request_to_group(lac_core *core, lac__request *request, lac__group *group);
+void lac__request_to_done(lac_core *core, lac__request *request);
+lac__request *lac__request_by_id(const lac_core *core, uint64_t id);
+lac__request *lac__request_by_stream(const lac_core *core, const lac__stream_key *key);
+/* Appends accepted tokens; false when the memory budget is spent. */
+bool lac__request_accept(lac_core *core, lac__request *request, const uint32_t *tokens,
+                         uint32_t count);
+/* Sets its end (DONE or REFUSED), tells the group to stop if it runs, and delivers. Frees it when
+ * its client has everything: the pointer is dead afterwards. */
+void lac__request_finish(lac_core *core, lac__request *request, lac_finish finish);
+void lac__request_refuse(lac_core *core, lac__request *request, lac__outcome outcome,
+                         lac_status status, uint32_t retry_after_ms, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+/* The client is gone or said stop: the group hears it at once, the record goes. */
+void lac__request_abandon(lac_core *core, lac__request *request);
+/* Deadlines, waiting for nobody, slow clients. */
+void lac__requests_tick(lac_core *core);
+void lac__requests_settle(lac_core *core);
+void lac__requests_free(lac_core *core);
+
+/* ---- queue.c ---- */
+
+/* Room for one more? LAC_OK, or LAC_BUSY with the time after which to try again. */
+lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_after_ms);
+uint32_t lac__queue_retry_ms(const lac_core *core);
+/* Dispatches what can be dispatched, oldest first. */
+void lac__queue_pump(lac_core *core);
+void lac__queue_count_end(lac_core *core);
+
+/* ---- router.c ---- */
+
+const lac__policy *lac__policy_find(const char *name);
+/* A READY group of that model with room in its window, or NULL. */
+lac__group *lac__router_pick(lac_core *core, const lac__model *model);
+uint32_t lac__router_window(const lac__group *group);
+/* Corrects the local account of a group by its report. */
+void lac__router_reconcile(lac__group *group, const lac_heartbeat *beat);
+
+/* ---- recovery.c ---- */
+
+/* Takes a running request off its group and queues it again, or ends it when it moved or crashed
+ * too often. */
+void lac__recovery_move(lac_core *core, lac__request *request, bool crashed, const char *why);
+void lac__recovery_move_all(lac_core *core, lac__group *group, bool crashed, const char *why);
+/* A rank said Hello again: keeps what both sides agree on, moves what it lost, stops what it should
+ * not run. */
+void lac__recovery_resume(lac_core *core, lac__group *group, const lac_hello *hello);
+
+/* ---- output.c ---- */
+
+void lac__output_step(lac_core *core, lac__rank *rank, const lac_step_output *output);
+void lac__output_cancel(lac_core *core, lac__group *group, uint64_t request, uint32_t attempt);
+
+/* ---- delivery.c ---- */
+
+/* Gives the client a chunk, or keeps it until there is credit. False: it keeps too much already. */
+bool lac__delivery_chunk(lac_core *core, lac__request *request, const lac_chunk *chunk);
+/* Sends what credit allows and then the end. True when the client has everything including the end.
+ */
+bool lac__delivery_flush(lac_core *core, lac__request *request);
+/* Forgets what the client has not got. */
+void lac__delivery_drop(lac_core *core, lac__request *request);
+
+/* ---- client.c ---- */
+
+void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const lac_msg *msg);
+void lac__client_lost(lac_core *core, lac_plane plane, uint64_t peer);
+
+/* ---- status.c, meters.c ---- */
+
+void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream);
+void lac__meters_create(lac_core *core);
+void lac__meters_tick(lac_core *core);
+
+#endif

@@ -1,0 +1,66 @@
+/* What people see: the answer to a status query. Reads everything, changes nothing. */
+#include "state.h"
+
+#include <string.h>
+
+static void fill_group(const lac_core *core, const lac__group *g, lac_group_status *out,
+                       lac_rank_status *ranks)
+{
+    lac__copy_text(out->id, sizeof out->id, g->id);
+    lac__copy_text(out->state, sizeof out->state, lac__group_state_name(g->state));
+    lac__copy_text(out->model, sizeof out->model, g->model->name);
+    lac__copy_text(out->isa, sizeof out->isa, g->isa);
+    out->layers = g->layers;
+    out->slots = g->slots;
+    out->running = (uint32_t)g->running.count;
+    out->kv_pages = g->kv_pages;
+    for (uint32_t i = 0; i < g->ranks_count; i++) {
+        const lac__rank *rank = g->ranks[i];
+        if (!rank)
+            continue;
+        ranks[out->ranks_count++] = (lac_rank_status){.rank = rank->rank,
+                                                      .pid = rank->pid,
+                                                      .active_layers = rank->beat.active_layers,
+                                                      .rss_bytes = rank->beat.rss_bytes};
+        if (i)
+            continue;
+        out->queued = rank->beat.queued;
+        out->kv_pages_used = rank->beat.kv_pages_used;
+        out->itl_us = rank->beat.itl_us;
+        out->output_tokens = rank->beat.output_tokens;
+        out->heartbeat_age_ms = core->now_ms - rank->seen_ms;
+    }
+    if (!g->ranks[0])
+        out->heartbeat_age_ms = core->now_ms - g->state_ms;
+    out->ranks = out->ranks_count ? ranks : NULL;
+}
+
+void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream)
+{
+    size_t ranks_count = 0, filled = 0;
+    for (const lac__group *g = core->groups_head; g; g = g->next)
+        ranks_count += g->ranks_count;
+    lac_group_status *groups = lac_alloc(core->groups_count + 1, sizeof *groups);
+    lac_rank_status *ranks = lac_alloc(ranks_count + 1, sizeof *ranks), *next = ranks;
+    for (const lac__group *g = core->groups_head; g; g = g->next) {
+        fill_group(core, g, &groups[filled++], next);
+        next += g->ranks_count;
+    }
+    lac_msg msg = {.body.status_reply = {.stream = stream,
+                                         .epoch = core->options.epoch,
+                                         .uptime_ms = core->now_ms - core->start_ms,
+                                         .queued = (uint32_t)core->queue.count,
+                                         .running = (uint32_t)core->running_count,
+                                         .requests_total = core->requests_total,
+                                         .tokens_total = core->tokens_total,
+                                         .groups_count = (uint32_t)core->groups_count,
+                                         .groups = groups}};
+    lac_status_reply *reply = &msg.body.status_reply;
+    lac__copy_text(reply->version, sizeof reply->version, LAC_VERSION);
+    if (core->options.http_address)
+        lac__copy_text(reply->http, sizeof reply->http, core->options.http_address);
+    /* One that does not get through is asked for again: nothing waits on it. */
+    lac__send(core, plane, peer, 0, LAC_MSG_STATUS_REPLY, &msg);
+    free(groups);
+    free(ranks);
+}
