@@ -1,0 +1,102 @@
+/* What is allowed in each message of the client plane. Works on plain structs. Pure, any thread. */
+#include "codec.h"
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static lac_status check_stream(const char *field, uint64_t stream, lac_error *err)
+{
+    const lac__range range = {field, stream, 1, UINT64_MAX};
+    return lac__check_ranges(&range, 1, err);
+}
+
+static lac_status check_credit(const char *field, uint32_t messages, lac_error *err)
+{
+    const lac__range range = {field, messages, 1, LAC_CREDIT_MAX};
+    return lac__check_ranges(&range, 1, err);
+}
+
+lac_status lac__check_submit(const lac_msg *msg, lac_error *err)
+{
+    const lac_submit *s = &msg->body.submit;
+    LAC__TRY(check_stream("submit.stream", s->stream, err));
+    LAC__TRY(lac__check_name("model", s->model, sizeof s->model, true, err));
+    LAC__TRY(check_credit("submit.credit", s->credit, err));
+    LAC__TRY(lac__check_prompt(&s->prompt, err));
+    return lac__check_sampling(&s->sampling, err);
+}
+
+lac_status lac__check_client_cancel(const lac_msg *msg, lac_error *err)
+{
+    return check_stream("client_cancel.stream", msg->body.client_cancel.stream, err);
+}
+
+lac_status lac__check_credit(const lac_msg *msg, lac_error *err)
+{
+    LAC__TRY(check_stream("credit.stream", msg->body.credit.stream, err));
+    return check_credit("credit.messages", msg->body.credit.messages, err);
+}
+
+lac_status lac__check_accepted(const lac_msg *msg, lac_error *err)
+{
+    const lac_accepted *a = &msg->body.accepted;
+    LAC__TRY(check_stream("accepted.stream", a->stream, err));
+    return lac__check_name("accepted.model", a->model, sizeof a->model, true, err);
+}
+
+lac_status lac__check_tokens(const lac_msg *msg, lac_error *err)
+{
+    LAC__TRY(check_stream("tokens.stream", msg->body.tokens.stream, err));
+    return lac__check_chunk(&msg->body.tokens.chunk, err);
+}
+
+lac_status lac__check_done(const lac_msg *msg, lac_error *err)
+{
+    const lac_done *d = &msg->body.done;
+    LAC__TRY(check_stream("done.stream", d->stream, err));
+    if (d->finish == LAC_FINISH_NONE)
+        return lac_fail(err, LAC_EINVAL, "done.finish is missing");
+    return lac__check_finish("done.finish", d->finish, err);
+}
+
+lac_status lac__check_refused(const lac_msg *msg, lac_error *err)
+{
+    const lac_refused *r = &msg->body.refused;
+    LAC__TRY(lac__check_status("refused.status", r->status, err));
+    if (r->status == LAC_OK)
+        return lac_fail(err, LAC_EINVAL, "refused.status is ok, allowed: a failure");
+    return LAC_OK;
+}
+
+static lac_status check_group(const lac_group_status *g, lac_error *err)
+{
+    LAC__TRY(lac__check_name("id", g->id, sizeof g->id, false, err));
+    LAC__TRY(lac__check_name("state", g->state, sizeof g->state, false, err));
+    LAC__TRY(lac__check_name("model", g->model, sizeof g->model, true, err));
+    LAC__TRY(lac__check_label("isa", g->isa, sizeof g->isa, err));
+    const lac__range ranges[] = {
+        {"layers", g->layers, 0, LAC_LAYERS_MAX},
+        {"slots", g->slots, 0, LAC_SLOTS_MAX},
+        {"ranks", g->ranks_count, 0, LAC_RANKS_MAX},
+    };
+    LAC__TRY(lac__check_ranges(ranges, COUNT(ranges), err));
+    for (uint32_t i = 0; i < g->ranks_count; i++) {
+        const lac__range rank[] = {
+            {"rank", g->ranks[i].rank, 0, LAC_RANKS_MAX - 1},
+            {"active_layers", g->ranks[i].active_layers, 0, LAC_LAYERS_MAX},
+        };
+        LAC__TRY(lac__check_ranges(rank, COUNT(rank), err));
+    }
+    return LAC_OK;
+}
+
+lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err)
+{
+    const lac_status_reply *s = &msg->body.status_reply;
+    LAC__TRY(lac__check_label("status_reply.version", s->version, sizeof s->version, err));
+    LAC__TRY(lac__check_label("status_reply.http", s->http, sizeof s->http, err));
+    const lac__range count = {"status_reply.groups", s->groups_count, 0, LAC_GROUPS_MAX};
+    LAC__TRY(lac__check_ranges(&count, 1, err));
+    for (uint32_t i = 0; i < s->groups_count; i++)
+        LAC__TRY_IN(check_group(&s->groups[i], err), err, "status_reply.groups[%u]", i);
+    return LAC_OK;
+}

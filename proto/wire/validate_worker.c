@@ -1,0 +1,122 @@
+/* What is allowed in each message of the worker plane. Works on plain structs. Pure, any thread. */
+#include "codec.h"
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+enum { TIME_MS_MAX = 600000, THREADS_MAX = 4096 };
+
+lac_status lac__check_nothing(const lac_msg *msg, lac_error *err)
+{
+    (void)msg;
+    (void)err; /* nothing in this message can be out of range */
+    return LAC_OK;
+}
+
+lac_status lac__check_hello(const lac_msg *msg, lac_error *err)
+{
+    const lac_hello *h = &msg->body.hello;
+    LAC__TRY(lac__check_name("hello.group", h->group, sizeof h->group, false, err));
+    LAC__TRY(lac__check_name("hello.model", h->model, sizeof h->model, false, err));
+    LAC__TRY(lac__check_label("hello.architecture", h->architecture, sizeof h->architecture, err));
+    LAC__TRY(lac__check_label("hello.chat_family", h->chat_family, sizeof h->chat_family, err));
+    LAC__TRY(lac__check_label("hello.isa", h->isa, sizeof h->isa, err));
+    const lac__range ranges[] = {
+        {"hello.pp", h->pp, 1, LAC_RANKS_MAX},
+        {"hello.tp", h->tp, 1, LAC_RANKS_MAX},
+        {"hello.pp * tp", (uint64_t)h->pp * h->tp, 1, LAC_RANKS_MAX},
+        {"hello.rank", h->rank, 0, (uint64_t)h->pp * h->tp - 1},
+        {"hello.layers", h->layers, 1, LAC_LAYERS_MAX},
+        {"hello.vocab", h->vocab, 1, LAC_VOCAB_MAX},
+        {"hello.context_max", h->context_max, 1, LAC_CONTEXT_MAX},
+        {"hello.slots", h->slots, 1, LAC_SLOTS_MAX},
+        {"hello.threads", h->threads, 0, THREADS_MAX},
+        {"hello.running", h->running_count, 0, LAC_RUNNING_MAX},
+    };
+    LAC__TRY(lac__check_ranges(ranges, COUNT(ranges), err));
+    for (uint32_t i = 0; i < h->running_count; i++) {
+        const lac__range entry[] = {
+            {"hello.running.request", h->running[i].request, 1, UINT64_MAX},
+            {"hello.running.next_pos", h->running[i].next_pos, 0, LAC_CONTEXT_MAX},
+        };
+        LAC__TRY(lac__check_ranges(entry, COUNT(entry), err));
+    }
+    return LAC_OK;
+}
+
+lac_status lac__check_hello_ack(const lac_msg *msg, lac_error *err)
+{
+    const lac_hello_ack *a = &msg->body.hello_ack;
+    const lac__range ranges[] = {
+        {"hello_ack.session", a->session, 1, UINT64_MAX},
+        {"hello_ack.epoch", a->epoch, 1, UINT64_MAX},
+        {"hello_ack.heartbeat_ms", a->heartbeat_ms, 1, TIME_MS_MAX},
+        {"hello_ack.lease_ms", a->lease_ms, a->heartbeat_ms, TIME_MS_MAX},
+    };
+    return lac__check_ranges(ranges, COUNT(ranges), err);
+}
+
+lac_status lac__check_hello_reject(const lac_msg *msg, lac_error *err)
+{
+    const lac_hello_reject *r = &msg->body.hello_reject;
+    const lac__range major = {"hello_reject.major_max", r->major_max, r->major_min, UINT16_MAX};
+    return lac__check_ranges(&major, 1, err);
+}
+
+lac_status lac__check_heartbeat(const lac_msg *msg, lac_error *err)
+{
+    const lac_heartbeat *h = &msg->body.heartbeat;
+    const lac__range ranges[] = {
+        {"heartbeat.queued", h->queued, 0, LAC_REQUESTS_MAX},
+        {"heartbeat.running", h->running, 0, LAC_SLOTS_MAX},
+        {"heartbeat.kv_pages_used", h->kv_pages_used, 0, h->kv_pages},
+        {"heartbeat.active_layers", h->active_layers, 0, LAC_LAYERS_MAX},
+    };
+    return lac__check_ranges(ranges, COUNT(ranges), err);
+}
+
+static lac_status check_item(const lac_step_item *item, lac_error *err)
+{
+    const lac__range request = {"request", item->request, 1, UINT64_MAX};
+    LAC__TRY(lac__check_ranges(&request, 1, err));
+    LAC__TRY(lac__check_chunk(&item->chunk, err));
+    LAC__TRY(lac__check_finish("finish", item->finish, err));
+    LAC__TRY(lac__check_status("error", item->error, err));
+    if ((item->finish == LAC_FINISH_ERROR) != (item->error != LAC_OK))
+        return lac_fail(err, LAC_EINVAL,
+                        "finish is %s with error %s, allowed: an error with finish error alone",
+                        lac_finish_name(item->finish), lac_status_name(item->error));
+    return LAC_OK;
+}
+
+lac_status lac__check_step_output(const lac_msg *msg, lac_error *err)
+{
+    const lac_step_output *s = &msg->body.step_output;
+    const lac__range count = {"step_output.items", s->items_count, 1, LAC_STEP_ITEMS_MAX};
+    LAC__TRY(lac__check_ranges(&count, 1, err));
+    for (uint32_t i = 0; i < s->items_count; i++)
+        LAC__TRY_IN(check_item(&s->items[i], err), err, "step_output.items[%u]", i);
+    return LAC_OK;
+}
+
+lac_status lac__check_fault(const lac_msg *msg, lac_error *err)
+{
+    return lac__check_status("fault.status", msg->body.fault.status, err);
+}
+
+lac_status lac__check_dispatch(const lac_msg *msg, lac_error *err)
+{
+    const lac_dispatch *d = &msg->body.dispatch;
+    const lac__range request = {"dispatch.request", d->request, 1, UINT64_MAX};
+    LAC__TRY(lac__check_ranges(&request, 1, err));
+    LAC__TRY(lac__check_prompt(&d->prompt, err));
+    LAC__TRY(lac__check_ids("dispatch.accepted", d->accepted, d->accepted_count, err));
+    if (!d->sampling.has_seed)
+        return lac_fail(err, LAC_EINVAL, "dispatch.sampling.seed is missing");
+    return lac__check_sampling(&d->sampling, err);
+}
+
+lac_status lac__check_cancel(const lac_msg *msg, lac_error *err)
+{
+    const lac__range request = {"cancel.request", msg->body.cancel.request, 1, UINT64_MAX};
+    return lac__check_ranges(&request, 1, err);
+}
