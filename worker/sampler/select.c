@@ -32,14 +32,13 @@ void lac__field_weigh(lac__field *field)
     for (size_t block = 0; block < field->blocks; block++) {
         const float *logits = field->logits + block * LAC__BLOCK;
         size_t length = block_length(field, block);
-        float top = -INFINITY;
-        for (size_t i = 0; i < length; i++)
-            top = logits[i] > top ? logits[i] : top;
-        field->top[block] = top;
         /* After a filter most blocks hold nothing. */
-        field->sum[block] = top == -INFINITY ? 0.0
-                                             : lac__weigh(logits, length, field->max,
-                                                          field->inverse_temperature, weights);
+        size_t i = 0;
+        while (i < length && logits[i] == -INFINITY)
+            i++;
+        field->sum[block] = i == length ? 0.0
+                                        : lac__weigh(logits, length, field->max,
+                                                     field->inverse_temperature, weights);
         field->total += field->sum[block];
     }
 }

@@ -12,15 +12,14 @@
 
 enum { LAC__BLOCKS_MAX = LAC_VOCAB_MAX / LAC__BLOCK };
 
-/* A distribution over the vocabulary: cleaned logits, and the sum and the largest of the weights of
- * each block. Excluded tokens have the logit −∞. */
+/* A distribution over the vocabulary: cleaned logits, and the sum of the weights of each
+ * block. Excluded tokens have the logit −∞. */
 typedef struct {
     float *logits;
     size_t vocab, blocks;
     float max, inverse_temperature;
     double total;
     double sum[LAC__BLOCKS_MAX];
-    float top[LAC__BLOCKS_MAX];
 } lac__field;
 
 /* Fills sums and total from the logits. */
