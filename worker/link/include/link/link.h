@@ -1,0 +1,32 @@
+/* The process of one rank: the link thread (libuv, ZeroMQ) that speaks with the coordinator, and
+ * the engine thread behind it. Create loads the model; run serves until told to stop. All calls are
+ * for the main thread, which becomes the link thread. */
+#ifndef LAC_LINK_H
+#define LAC_LINK_H
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "engine/engine.h"
+
+typedef struct lac_link lac_link;
+
+typedef struct {
+    const char *coordinator; /* "tcp://HOST:PORT" */
+    const char *group;       /* [A-Za-z0-9._-]+ */
+    const char *model_name;  /* "" = the model's own */
+    const char *chat_family; /* "" = recognised from the model's template */
+    lac_engine_options engine;
+} lac_link_options;
+
+/* Copies nothing: the texts outlive the link. Errors of the model, the family's name and the
+ * endpoint are reported here; an absent coordinator is not an error, the link keeps trying. */
+lac_status lac_link_create(const lac_link_options *options, lac_link **out, lac_error *err);
+void lac_link_destroy(lac_link **link);
+
+/* Serves until drained (SIGTERM, SIGINT or the coordinator's Drain): 0; told to die:
+ * LAC_LINK_EXIT_DIED; refused for good: LAC_LINK_EXIT_REJECTED. A second signal ends the process at
+ * once with 128 + its number. */
+enum { LAC_LINK_EXIT_REJECTED = 1, LAC_LINK_EXIT_DIED = 3 };
+int lac_link_run(lac_link *link);
+
+#endif

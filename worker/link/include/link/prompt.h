@@ -1,0 +1,42 @@
+/* From a dispatched prompt to token ids: chat rendering and tokenising. A job is made on the link
+ * thread (it copies what it needs of the message), run on any thread, and read on the link thread
+ * again. Errors name field, value and limit, for whoever sent the request. */
+#ifndef LAC_LINK_PROMPT_H
+#define LAC_LINK_PROMPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/msg.h"
+#include "base/status.h"
+#include "chat/chat.h"
+#include "tokenizer/tokenizer.h"
+
+/* What every job reads; outlives them all. */
+typedef struct {
+    const lac_tokenizer *tokenizer;
+    const lac_chat_family *family; /* NULL: chat is refused */
+    lac_chat_context chat;
+    uint32_t vocab, context_max;
+} lac_prompt_tools;
+
+typedef struct {
+    const lac_prompt_tools *tools;
+    uint64_t id;      /* the task's */
+    size_t bytes;     /* of the copies, for the caller's budget */
+    lac_dispatch ask; /* all it points to is the job's own */
+    void *memory;
+    /* Results of the run. */
+    lac_error error; /* status LAC_OK: fine */
+    uint32_t *ids;   /* malloc'd; whoever takes it sets NULL here */
+    size_t ids_count;
+    lac_span echo; /* malloc'd; the same; empty unless asked for and this is the first attempt */
+} lac_prompt_job;
+
+/* NULL when the copy finds no memory. */
+lac_prompt_job *lac_prompt_job_create(const lac_prompt_tools *tools, uint64_t id,
+                                      const lac_dispatch *dispatch);
+void lac_prompt_job_destroy(lac_prompt_job **job);
+void lac_prompt_job_run(lac_prompt_job *job);
+
+#endif
