@@ -270,7 +270,9 @@ lac_status lac_codec_unpack(const void *frame, size_t length, lac_msg *out, lac_
     size_t parse = least(4 * length + BUDGET_BASE + row->extra, LAC_UNPACK_BUDGET_MAX);
     size_t plain = least(PLAIN_FACTOR * length + BUDGET_BASE + row->extra, LAC_UNPACK_BUDGET_MAX);
     lac__codec c = {.arena = lac_arena_create(parse + plain), .left = parse, .err = err};
-    lac_msg msg = {.envelope = out->envelope};
+    lac_msg msg;
+    memset(&msg, 0, sizeof msg); /* the whole union, whichever member is the largest */
+    msg.envelope = out->envelope;
     status = unpack_body(row, &c, (const uint8_t *)frame + ENVELOPE_BYTES, length - ENVELOPE_BYTES,
                          &msg);
     if (status) {

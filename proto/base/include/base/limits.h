@@ -41,6 +41,7 @@ enum {
     LAC_UNKNOWN_FIELDS_MAX = 16,
     LAC_STEP_ITEMS_MAX = 1024, /* sequences reported by one StepOutput */
     LAC_RUNNING_MAX = 4096,    /* requests a Hello may claim */
+    LAC_PEERS_MAX = 8192,      /* connections one listening socket remembers */
     LAC_CREDIT_MAX = 65536,    /* messages one grant of credit may allow */
     LAC_REASON_MAX = 240,
     LAC_ENDPOINT_MAX = 256,
@@ -52,12 +53,12 @@ enum {
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
-    LAC_MODELS_MAX = 64,     /* distinct names served */
-    LAC_FENCED_MAX = 1024,   /* incarnations remembered as dead */
-    LAC_MOVES_MAX = 2,       /* times one request may change its group */
-    LAC_CRASHES_MAX = 2,     /* groups that may die under one request before it is called poison */
-    LAC_PROTOCOL_ERRORS_MAX = 8, /* of one session before its group is fenced */
-    LAC_BAD_FRAMES_MAX = 64,     /* of one connection before it is ignored */
+    LAC_MODELS_MAX = 64,   /* distinct names served */
+    LAC_FENCED_MAX = 1024, /* incarnations remembered as dead */
+    LAC_MOVES_MAX = 2,     /* times one request may change its group */
+    LAC_CRASHES_MAX = 2,   /* groups that may die under one request before it is called poison */
+    LAC_PROTOCOL_ERRORS_MAX = 8,    /* of one session before its group is fenced */
+    LAC_BAD_FRAMES_MAX = 64,        /* of one connection before it is ignored */
     LAC_PENDING_TEXT_MAX = 4 << 20, /* bytes of answer kept for a client that grants no credit */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 

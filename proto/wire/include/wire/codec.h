@@ -1,5 +1,6 @@
-/* Messages ⇄ bytes: an envelope and a protobuf body in one frame. The only caller of protobuf-c. What
- * comes out of unpack is validated: every length, count, range, enum and UTF-8 text. Any thread. */
+/* Messages ⇄ bytes: an envelope and a protobuf body in one frame. The only caller of protobuf-c.
+ * What comes out of unpack is validated: every length, count, range, enum and UTF-8 text. Any
+ * thread. */
 #ifndef LAC_WIRE_CODEC_H
 #define LAC_WIRE_CODEC_H
 

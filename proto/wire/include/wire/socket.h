@@ -1,5 +1,5 @@
-/* ZeroMQ sockets inside a libuv loop (prepare, check, idle, poll: the descriptor is edge-triggered, so
- * readiness is asked before the loop may block). Whole messages in and out; peers are numbers.
+/* ZeroMQ sockets inside a libuv loop (prepare, check, idle, poll: the descriptor is edge-triggered,
+ * so readiness is asked before the loop may block). Whole messages in and out; peers are numbers.
  * Everything here belongs to the loop's thread. */
 #ifndef LAC_WIRE_SOCKET_H
 #define LAC_WIRE_SOCKET_H
@@ -31,22 +31,34 @@ typedef struct {
     void (*message)(void *arg, uint64_t peer, const lac_msg *msg);
     /* A frame that did not decode; the connection stays. `envelope` may be zero. */
     void (*bad)(void *arg, uint64_t peer, const lac_envelope *envelope, const lac_error *err);
-    /* The peer is known to be unreachable (a send said so). The number is dead from here. */
+    /* The peer is known to be unreachable: a send said so, or the table of peers was full and this
+     * one had been quiet longest. The number is dead from here. Called from the loop, never inside
+     * a send (which answers LAC_EPEER itself). */
     void (*lost)(void *arg, uint64_t peer);
 } lac_socket_events;
 
-/* `endpoint` is "tcp://HOST:PORT" (port 0 or "*": any free one) or "ipc://PATH". A listening socket on
- * a non-loopback host is refused (LAC_EREFUSED) unless `allow_wide`. */
-lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind, const char *endpoint,
-                           bool allow_wide, const lac_socket_events *events, lac_socket **out,
-                           lac_error *err);
+/* `endpoint` is "tcp://HOST:PORT" (port 0 or "*": any free one) or "ipc://PATH". A listening socket
+ * on a non-loopback host is refused (LAC_EREFUSED) unless `allow_wide`. A port in use is
+ * LAC_EEXIST. */
+lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind,
+                           const char *endpoint, bool allow_wide, const lac_socket_events *events,
+                           lac_socket **out, lac_error *err);
 /* Closes and frees once the loop has let go of the handles; no event comes after the call. */
 void lac_socket_close(lac_socket **socket);
 /* The endpoint with the port in use. */
 const char *lac_socket_endpoint(const lac_socket *socket);
 
-/* Sends without waiting. LAC_BUSY: the peer's queue is full; LAC_EPEER: it is gone (a dealer that is
- * not connected answers LAC_BUSY or LAC_EPEER and keeps trying to connect by itself). */
+typedef struct {
+    uint64_t sent, received; /* messages, the bad ones included */
+    uint64_t bad;            /* did not decode */
+    uint64_t multipart;      /* of those, had more than one part */
+    uint64_t busy;           /* sends answered LAC_BUSY */
+    uint64_t lost;           /* peers told as lost */
+} lac_socket_stats;
+lac_socket_stats lac_socket_stats_get(const lac_socket *socket);
+
+/* Sends without waiting. LAC_BUSY: the peer's queue is full; LAC_EPEER: it is gone (a dealer that
+ * is not connected answers LAC_BUSY or LAC_EPEER and keeps trying to connect by itself). */
 lac_status lac_socket_send(lac_socket *socket, uint64_t peer, const lac_msg *msg, lac_error *err);
 
 #endif
