@@ -2,7 +2,6 @@
  * thread. Must not know sequences, sampling or the scheduler. */
 #include "program.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -50,30 +49,7 @@ void lac__kv_layout_destroy(lac__kv_layout *layout)
     *layout = (lac__kv_layout){0};
 }
 
-/* ---- rotary tables ---- */
-
-/* YaRN (Peng et al., arXiv 2309.00071, section 3.2): dimensions that turn more than 32 times over
- * the original context keep their frequency, those that turn less than once are slowed by the
- * factor, the ones between are mixed linearly. Writes what the frequency of each pair is divided
- * by. */
-static void yarn_divisors(const lac_model *model, float base, float *out)
-{
-    const double turns_fast = 32, turns_slow = 1, two_pi = 6.283185307179586;
-    double dims = model->rope_dims, factor = model->rope_scaling_factor;
-    double context = model->rope_original_context ? model->rope_original_context : model->context;
-    double low = floor(dims * log(context / (turns_fast * two_pi)) / (2 * log((double)base)));
-    double high = ceil(dims * log(context / (turns_slow * two_pi)) / (2 * log((double)base)));
-    low = low < 0 ? 0 : low;
-    high = high > dims - 1 ? dims - 1 : high;
-    for (uint32_t i = 0; i < model->rope_dims / 2; i++) {
-        double span = high - low > 0.001 ? high - low : 0.001;
-        double slowed = ((double)i - low) / span;
-        slowed = slowed < 0 ? 0 : slowed > 1 ? 1 : slowed;
-        out[i] = (float)(1.0 / (slowed / factor + (1.0 - slowed)));
-    }
-}
-
-static lac_rope rope_of(const lac_model *model, const lac__program *program, uint32_t l)
+static lac_rope rope_of(const lac_model *model, uint32_t l)
 {
     const lac_layer *layer = &model->layers[l];
     lac_rope rope = {.style = model->rope_style == LAC_MODEL_ROPE_PAIRS ? LAC_ROPE_PAIRS
@@ -86,13 +62,6 @@ static lac_rope rope_of(const lac_model *model, const lac__program *program, uin
         rope.style = LAC_ROPE_NONE;
     if (model->rope_factors)
         rope.factors = model->rope_factors->data;
-    if (program->rope_tables) {
-        float *divisors = program->rope_tables + (size_t)l * (model->rope_dims / 2);
-        yarn_divisors(model, layer->rope_base, divisors);
-        rope.factors = divisors;
-        rope.scale = 1;
-        rope.magnitude = 1 + 0.1f * logf(model->rope_scaling_factor);
-    }
     return rope;
 }
 
@@ -165,7 +134,7 @@ static void attention_add(builder *b, uint32_t l, uint32_t table_row)
     op->u.qkv.heads = layer->heads;
     op->u.qkv.kv_heads = layer->kv_heads;
     op->u.qkv.head_dim = model->head_dim;
-    op->u.qkv.rope = rope_of(model, b->program, l);
+    op->u.qkv.rope = rope_of(model, l);
     op->u.qkv.kv = kv;
 
     op = op_add(b, LAC_OP_ATTENTION, 2 * l);
@@ -229,13 +198,12 @@ lac_status lac__program_create(const lac_model *model, const lac_backend_ops *ta
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
 {
+    if (model->rope_scaling == LAC_ROPE_SCALING_YARN)
+        return lac_fail(err, LAC_EUNSUPPORTED, "rope scaling yarn is not supported (linear is)");
     lac__program program = {0};
     program.ops = lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2, sizeof(lac_op));
     program.weights =
         lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3, sizeof(lac_weight *));
-    if (model->rope_scaling == LAC_ROPE_SCALING_YARN && model->rope_dims > 0)
-        program.rope_tables =
-            lac_alloc((size_t)model->layers_count * (model->rope_dims / 2), sizeof(float));
     builder b = {.model = model,
                  .table = table,
                  .backend = backend,
@@ -259,6 +227,5 @@ void lac__program_destroy(const lac_backend_ops *table, lac_backend *backend, la
         table->weight_free(backend, &program->weights[i]);
     free(program->weights);
     free(program->ops);
-    free(program->rope_tables);
     *program = (lac__program){0};
 }

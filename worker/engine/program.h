@@ -28,7 +28,6 @@ typedef struct {
     size_t count;
     lac_weight **weights; /* every packed weight once: what destroy frees */
     size_t weights_count;
-    float *rope_tables; /* YaRN's divisors, [layers][rope_dims/2], or NULL */
     uint64_t weight_bytes;
 } lac__program;
 
