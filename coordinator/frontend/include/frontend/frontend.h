@@ -16,15 +16,21 @@
 typedef struct lac_frontend lac_frontend;
 
 typedef struct {
-    const char *host; /* an address; wider than loopback is refused unless `allow_wide` */
-    uint16_t port;    /* 0 = any free one */
+    const char
+        *host;     /* an address or "localhost"; wider than loopback is refused unless allow_wide */
+    uint16_t port; /* 0 = any free one */
     bool allow_wide;
+    /* Bounds that an installation or a test may narrow; 0 = the value of base/limits.h. */
+    size_t body_max;
+    uint32_t connections_max, per_address_max;
+    uint32_t header_ms, idle_ms, body_grace_ms, ping_ms, slow_reader_ms, linger_ms;
 } lac_frontend_options;
 
 /* What the front end asks of the process around it. */
 typedef struct {
     void *arg;
-    /* Hands a client message on to the core; body is SUBMIT, CLIENT_CANCEL or CREDIT. */
+    /* Hands a client message on to the core; body is SUBMIT, CLIENT_CANCEL or CREDIT. Called from
+     * the loop, never from inside lac_frontend_deliver; it may deliver at once. */
     void (*emit)(void *arg, const lac_msg *msg);
     bool (*ready)(void *arg);
     bool (*alive)(void *arg);
@@ -33,16 +39,22 @@ typedef struct {
     void (*metrics)(void *arg, lac_buf *out);
 } lac_frontend_hooks;
 
+/* Listens and counts into `metrics`, which outlives it; `hooks` is copied. Ignores SIGPIPE for the
+ * process, because peers may go at any time. LAC_EINVAL: no such address; LAC_EREFUSED: it is wider
+ * than loopback; LAC_EIO: it is in use or not ours. After LAC_EIO the loop must run once more, so that
+ * the handles it opened can close. */
 lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *options,
                                const lac_frontend_hooks *hooks, lac_metrics *metrics,
                                lac_frontend **out, lac_error *err);
 /* "127.0.0.1:8080" with the port in use. */
 const char *lac_frontend_address(const lac_frontend *frontend);
-/* A message for one of its streams; unknown streams are ignored. */
+/* A message for one of its streams; unknown streams are ignored. Only takes notes: writing and
+ * emitting happen later in the same turn of the loop, so the core's own sink may call this. */
 void lac_frontend_deliver(lac_frontend *frontend, const lac_msg *msg);
-/* Stops listening; open exchanges go on. */
+/* Stops listening; open exchanges go on, each connection closes after its reply. */
 void lac_frontend_drain(lac_frontend *frontend);
-/* Closes everything; `done` is called from the loop once all handles are closed, then it is freed. */
+/* Closes everything; `done` is called from the loop once all handles are closed, then it is freed.
+ */
 void lac_frontend_close(lac_frontend **frontend, void (*done)(void *arg), void *arg);
 
 #endif

@@ -1,0 +1,153 @@
+/* JSON body → lac_submit: the frame around the field table and the checks across fields. Pure, any
+ * thread. Must not know HTTP or the loop. */
+#include "api_parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "json_scan.h"
+
+const char *lac__json_kind(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "an integer";
+    case JSON_REAL: return "a fractional number";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    default: return "null";
+    }
+}
+
+bool lac__bad_type(lac__parse *parse, const char *name, const json_t *value, const char *allowed)
+{
+    return lac__problem_set(parse->problem, 400, "invalid_type", name, "%s is %s, allowed %s", name,
+                            lac__json_kind(value), allowed);
+}
+
+lac_span lac__keep_text(lac__parse *parse, const char *text, size_t length)
+{
+    lac__api_request *out = parse->out;
+    if (length == 0)
+        return (lac_span){0};
+    /* A decoded string is never longer than its JSON text, so all of them fit in the body's size.
+     */
+    LAC_ASSERT(length <= out->text_size - out->text_length);
+    char *at = out->text + out->text_length;
+    memcpy(at, text, length);
+    out->text_length += length;
+    return (lac_span){.data = at, .length = (uint32_t)length};
+}
+
+static bool read_fields(lac__parse *parse, json_t *body)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(body, name, value)
+    {
+        const lac__field *field = lac__field_find(name, parse->out->kind);
+        if (!field)
+            return lac__problem_set(parse->problem, 400, "unknown_parameter", name,
+                                    "unknown parameter \"%.100s\"", name);
+        if (!json_is_null(value) && !field->read(parse, field, value))
+            return false;
+    }
+    return true;
+}
+
+/* What no single field can say. */
+static bool check_together(lac__parse *parse)
+{
+    lac__api_request *out = parse->out;
+    lac_sampling *s = &out->submit.sampling;
+    bool chat = out->kind == LAC__API_CHAT;
+    const char *input = chat ? "messages" : "prompt";
+    if (!parse->has_input)
+        return lac__problem_set(parse->problem, 400, "missing_parameter", input, "%s is missing",
+                                input);
+    if (parse->has_max_completion_tokens) {
+        if (parse->has_max_tokens && s->max_tokens != parse->max_completion_tokens)
+            return lac__problem_set(parse->problem, 400, "invalid_value", "max_tokens",
+                                    "max_tokens is %u and max_completion_tokens is %u, "
+                                    "allowed only one of them or equal values",
+                                    s->max_tokens, parse->max_completion_tokens);
+        s->max_tokens = parse->max_completion_tokens;
+    }
+    if (s->max_tokens > 0 && s->min_tokens > s->max_tokens)
+        return lac__problem_set(parse->problem, 400, "invalid_value", "min_tokens",
+                                "min_tokens is %u, allowed at most max_tokens, which is %u",
+                                s->min_tokens, s->max_tokens);
+    if (parse->has_top_logprobs && s->top_logprobs > 0 && !s->logprobs)
+        return lac__problem_set(parse->problem, 400, "invalid_value", "top_logprobs",
+                                "top_logprobs is %u, allowed only with logprobs true",
+                                s->top_logprobs);
+    if (parse->has_stream_options && !out->stream)
+        return lac__problem_set(parse->problem, 400, "invalid_value", "stream_options",
+                                "stream_options is given, allowed only with stream true");
+    lac_error error = {0};
+    if (lac_sampling_check(s, 0, &error) != LAC_OK)
+        return lac__problem_set(parse->problem, 400, "invalid_value", NULL, "%s", error.text);
+    return true;
+}
+
+static json_t *load(const char *body, size_t length, lac__problem *problem)
+{
+    if (length == 0) {
+        lac__problem_set(problem, 400, "invalid_json", NULL,
+                         "body is empty, allowed a JSON object");
+        return NULL;
+    }
+    if (!lac__json_scan(body, length, problem))
+        return NULL;
+    json_error_t error;
+    json_t *json = json_loadb(body, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!json) {
+        lac__problem_set(problem, 400, "invalid_json", NULL,
+                         "body is not valid JSON: %s at line %d", error.text, error.line);
+        return NULL;
+    }
+    if (!json_is_object(json)) {
+        lac__problem_set(problem, 400, "invalid_json", NULL, "body is %s, allowed an object",
+                         lac__json_kind(json));
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+bool lac__api_parse(lac__api_kind kind, const char *body, size_t length, lac__api_request *out,
+                    lac__problem *problem)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    out->submit.sampling = lac_sampling_default();
+    json_t *json = load(body, length, problem);
+    if (!json)
+        return false;
+    lac__parse parse = {.out = out, .problem = problem};
+    bool good = false;
+    out->text_size = length;
+    out->text = lac_try_alloc(length, 1);
+    if (!out->text)
+        lac__problem_set(problem, 503, "out_of_memory", NULL, "no memory for a body of %zu bytes",
+                         length);
+    else
+        good = read_fields(&parse, json) && check_together(&parse);
+    json_decref(json);
+    if (!good)
+        lac__api_free(out);
+    return good;
+}
+
+void lac__api_free(lac__api_request *request)
+{
+    free(request->text);
+    free(request->messages);
+    free(request->ids);
+    free(request->bias);
+    memset(request, 0, sizeof *request);
+}

@@ -1,0 +1,532 @@
+/* One completion request between the client's socket and the core, as a table of states and events.
+ * Loop thread; bodies above a bound are parsed in libuv's pool. Must not know HTTP's grammar or how
+ * the core decides.
+ *
+ * What the core says is only noted when it is delivered; writing to the socket and speaking to the
+ * core happen in turns of the loop. So the core may deliver from inside a step, several tokens
+ * become one event by themselves, and no action here can be re-entered. */
+#include "exchange.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "connection.h"
+#include "routes.h"
+
+/* ---- streams ---- */
+
+void lac__exchanges_start(lac__exchanges *all)
+{
+    all->free_count = LAC__SLOTS;
+    for (uint32_t i = 0; i < LAC__SLOTS; i++)
+        all->free[i] = (uint16_t)(LAC__SLOTS - 1 - i);
+}
+
+static void stream_open(lac__exchange *x)
+{
+    lac__exchanges *all = &x->frontend->exchanges;
+    LAC_ASSERT(all->free_count >
+               0); /* one exchange a connection, and fewer connections than slots */
+    uint16_t slot = all->free[--all->free_count];
+    all->slots[slot] = x;
+    x->stream = ++all->started << LAC__SLOT_BITS | slot;
+}
+
+static void stream_close(lac__exchange *x)
+{
+    lac__exchanges *all = &x->frontend->exchanges;
+    uint16_t slot = x->stream & (LAC__SLOTS - 1);
+    LAC_ASSERT(all->slots[slot] == x);
+    all->slots[slot] = NULL;
+    all->free[all->free_count++] = slot;
+    x->stream = 0;
+}
+
+static lac__exchange *stream_find(lac_frontend *frontend, uint64_t stream)
+{
+    lac__exchange *x = frontend->exchanges.slots[stream & (LAC__SLOTS - 1)];
+    return x && x->stream == stream ? x : NULL;
+}
+
+/* ---- turns ---- */
+
+void lac__exchange_wake(lac__exchange *x)
+{
+    lac_frontend *frontend = x->frontend;
+    lac__exchanges *all = &frontend->exchanges;
+    if (x->dirty)
+        return;
+    x->dirty = true;
+    x->dirty_prev = all->dirty_last;
+    x->dirty_next = NULL;
+    if (all->dirty_last)
+        all->dirty_last->dirty_next = x;
+    else
+        all->dirty_first = x;
+    all->dirty_last = x;
+    all->dirty_count++;
+    lac__frontend_wake(frontend);
+}
+
+static void unwake(lac__exchange *x)
+{
+    lac__exchanges *all = &x->frontend->exchanges;
+    if (!x->dirty)
+        return;
+    x->dirty = false;
+    if (x->dirty_prev)
+        x->dirty_prev->dirty_next = x->dirty_next;
+    else
+        all->dirty_first = x->dirty_next;
+    if (x->dirty_next)
+        x->dirty_next->dirty_prev = x->dirty_prev;
+    else
+        all->dirty_last = x->dirty_prev;
+    all->dirty_count--;
+}
+
+/* ---- speaking to the core ---- */
+
+static void emit(lac_frontend *frontend, lac_msg *msg)
+{
+    frontend->hooks.emit(frontend->hooks.arg, msg);
+}
+
+static void emit_cancel(lac__exchange *x)
+{
+    lac_msg msg = {.envelope.type = LAC_MSG_CLIENT_CANCEL};
+    msg.body.client_cancel.stream = x->stream;
+    stream_close(x);
+    emit(x->frontend, &msg);
+}
+
+/* Grants anew what was taken, in batches: one message for half a window. */
+static void emit_credit(lac__exchange *x)
+{
+    if (x->stream == 0 || x->taken < LAC_HTTP_CREDIT / 2)
+        return;
+    lac_msg msg = {.envelope.type = LAC_MSG_CREDIT};
+    msg.body.credit.stream = x->stream;
+    msg.body.credit.messages = x->taken;
+    x->taken = 0;
+    emit(x->frontend, &msg);
+}
+
+/* ---- actions: they append to the connection's buffer and emit; none of them flushes ---- */
+
+static void act_submit(lac__exchange *x)
+{
+    stream_open(x);
+    lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
+    msg.body.submit = x->api.submit;
+    msg.body.submit.stream = x->stream;
+    msg.body.submit.credit = LAC_HTTP_CREDIT;
+    x->quiet_ms = lac__frontend_now(x->frontend);
+    emit(x->frontend, &msg);
+    lac__api_free(&x->api);
+}
+
+static void put_event(lac__exchange *x, const lac_buf *text)
+{
+    lac__response response = lac__conn_response(x->conn);
+    lac__response_event(&response, text->data, text->length, lac__conn_out(x->conn));
+    x->quiet_ms = lac__frontend_now(x->frontend);
+}
+
+static void act_open(lac__exchange *x)
+{
+    lac__response response = lac__conn_response(x->conn);
+    lac__response_stream(&response, lac__conn_out(x->conn));
+    lac__count_request(x->frontend, x->conn->route->name, 200);
+    x->quiet_ms = lac__frontend_now(x->frontend);
+    if (!x->answer.chat)
+        return;
+    lac_buf chunk = {0};
+    lac__answer_first(&x->answer, &chunk);
+    put_event(x, &chunk);
+    lac_buf_free(&chunk);
+}
+
+/* All that waits becomes one event. */
+static void act_write(lac__exchange *x)
+{
+    if (!lac__answer_pending(&x->answer))
+        return;
+    lac_buf *chunk = &x->frontend->scratch;
+    lac_buf_clear(chunk);
+    lac__answer_chunk(&x->answer, chunk);
+    put_event(x, chunk);
+    lac__answer_clear(&x->answer);
+}
+
+static void act_open_write(lac__exchange *x)
+{
+    act_open(x);
+    act_write(x);
+}
+
+static void act_ping(lac__exchange *x)
+{
+    lac__response response = lac__conn_response(x->conn);
+    lac__response_ping(&response, lac__conn_out(x->conn));
+    x->quiet_ms = lac__frontend_now(x->frontend);
+}
+
+static void act_open_ping(lac__exchange *x)
+{
+    act_open(x);
+    act_ping(x);
+}
+
+static void act_gather(lac__exchange *x)
+{
+    (void)x; /* the answer holds it already */
+}
+
+/* HEAD-like whole replies are the connection's matter: it also decides about keep-alive. */
+static void act_whole(lac__exchange *x)
+{
+    lac_buf *body = &x->frontend->scratch;
+    lac_buf_clear(body);
+    lac__answer_whole(&x->answer, x->finish, &x->usage, body);
+    lac__response response = lac__conn_response(x->conn);
+    x->keep_alive = response.keep_alive;
+    lac__response_whole(&response, 200, "application/json", "", body->data, body->length,
+                        lac__conn_out(x->conn));
+    lac__count_request(x->frontend, x->conn->route->name, 200);
+}
+
+static void act_last(lac__exchange *x)
+{
+    static const char done[] = "[DONE]";
+    act_write(x);
+    lac__response response = lac__conn_response(x->conn);
+    lac_buf *out = lac__conn_out(x->conn), *chunk = &x->frontend->scratch;
+    lac_buf_clear(chunk);
+    lac__answer_last(&x->answer, x->finish, chunk);
+    lac__response_event(&response, chunk->data, chunk->length, out);
+    if (x->answer.include_usage) {
+        lac_buf_clear(chunk);
+        lac__answer_usage(&x->answer, &x->usage, chunk);
+        lac__response_event(&response, chunk->data, chunk->length, out);
+    }
+    lac__response_event(&response, done, sizeof done - 1, out);
+    lac__response_stream_end(&response, out);
+    x->keep_alive = response.keep_alive && !response.http10;
+}
+
+static void act_open_last(lac__exchange *x)
+{
+    act_open(x);
+    act_last(x);
+}
+
+static void act_refuse(lac__exchange *x)
+{
+    lac__response response = lac__conn_response(x->conn);
+    x->keep_alive = response.keep_alive;
+    char extra[48] = "";
+    if (x->problem.retry_after_ms > 0)
+        snprintf(extra, sizeof extra, "Retry-After: %u\r\n",
+                 (x->problem.retry_after_ms + 999) / 1000);
+    lac_buf *body = &x->frontend->scratch;
+    lac_buf_clear(body);
+    lac__problem_json(&x->problem, body);
+    lac__response_whole(&response, x->problem.http, "application/json", extra, body->data,
+                        body->length, lac__conn_out(x->conn));
+    lac__count_request(x->frontend, x->conn->route->name, x->problem.http);
+}
+
+/* The status line is long gone: the error is an event, and the missing [DONE] tells the rest. */
+static void act_error_event(lac__exchange *x)
+{
+    act_write(x);
+    lac_buf *body = &x->frontend->scratch;
+    lac_buf_clear(body);
+    lac__problem_json(&x->problem, body);
+    put_event(x, body);
+    lac__response response = lac__conn_response(x->conn);
+    lac__response_stream_end(&response, lac__conn_out(x->conn));
+    x->keep_alive = false;
+    lac__count_disconnect(x->frontend, "stream_error");
+}
+
+static void act_drop(lac__exchange *x)
+{
+    (void)x; /* ending it gives the job and the stream back */
+}
+
+/* ---- the table ---- */
+
+typedef struct {
+    void (*act)(lac__exchange *x);
+    lac__exchange_state next;
+} transition;
+
+static const transition table[LAC__X_STATES][LAC__E_EVENTS] = {
+    [LAC__X_PARSING] = {[LAC__E_PARSED] = {act_submit, LAC__X_GATHER},
+                        [LAC__E_PARSED_STREAM] = {act_submit, LAC__X_HOLD},
+                        [LAC__E_BAD] = {act_refuse, LAC__X_ENDED},
+                        [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
+    [LAC__X_GATHER] = {[LAC__E_TOKENS] = {act_gather, LAC__X_GATHER},
+                       [LAC__E_DONE] = {act_whole, LAC__X_ENDED},
+                       [LAC__E_REFUSED] = {act_refuse, LAC__X_ENDED},
+                       [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
+    [LAC__X_HOLD] = {[LAC__E_TOKENS] = {act_open_write, LAC__X_OPEN},
+                     [LAC__E_DONE] = {act_open_last, LAC__X_ENDED},
+                     [LAC__E_REFUSED] = {act_refuse, LAC__X_ENDED},
+                     [LAC__E_QUIET] = {act_open_ping, LAC__X_OPEN},
+                     [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
+    [LAC__X_OPEN] = {[LAC__E_TOKENS] = {act_write, LAC__X_OPEN},
+                     [LAC__E_DONE] = {act_last, LAC__X_ENDED},
+                     [LAC__E_REFUSED] = {act_error_event, LAC__X_ENDED},
+                     [LAC__E_QUIET] = {act_ping, LAC__X_OPEN},
+                     [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
+};
+
+static void job_leave(lac__exchange *x);
+
+static void end(lac__exchange *x)
+{
+    struct lac__conn *conn = x->conn;
+    bool keep_alive = x->keep_alive, here = conn->exchange == x;
+    job_leave(x);
+    unwake(x);
+    if (x->stream)
+        emit_cancel(x);
+    conn->exchange = here ? NULL : conn->exchange;
+    lac__api_free(&x->api);
+    lac__answer_free(&x->answer);
+    free(x);
+    if (here)
+        lac__conn_finish(conn, keep_alive);
+}
+
+/* False when the exchange has ended and is freed. */
+static bool fire(lac__exchange *x, lac__exchange_event event)
+{
+    const transition *step = &table[x->state][event];
+    LAC_ASSERT(step->act); /* the caller asks only for what the state allows */
+    step->act(x);
+    x->state = step->next;
+    if (x->state != LAC__X_ENDED)
+        return true;
+    end(x);
+    return false;
+}
+
+/* ---- parsing ---- */
+
+/* Owns all that the pool's thread touches, so that a client may leave meanwhile. */
+struct lac__job {
+    uv_work_t work;
+    lac_frontend *frontend;
+    lac__exchange *exchange; /* NULL once it has ended */
+    lac__api_kind kind;
+    lac_buf body;
+    lac__api_request api;
+    lac__problem problem;
+    bool good;
+};
+
+static void job_leave(lac__exchange *x)
+{
+    if (!x->job)
+        return;
+    x->job->exchange = NULL;
+    uv_cancel((uv_req_t *)&x->job->work); /* when it runs already, its result is dropped */
+    x->job = NULL;
+}
+
+static void job_run(uv_work_t *work)
+{
+    struct lac__job *job = work->data;
+    job->good =
+        lac__api_parse(job->kind, job->body.data, job->body.length, &job->api, &job->problem);
+}
+
+/* Takes the result over; false when the exchange has ended. */
+static bool job_result(lac__exchange *x, lac__api_request *api, const lac__problem *problem,
+                       bool good)
+{
+    if (!good) {
+        x->problem = *problem;
+        return fire(x, LAC__E_BAD);
+    }
+    x->api = *api;
+    lac__answer *answer = &x->answer;
+    memcpy(answer->model, api->submit.model, sizeof answer->model);
+    answer->include_usage = api->include_usage;
+    answer->want_logprobs = api->submit.sampling.logprobs;
+    size_t cap = api->stream ? LAC_HTTP_PENDING_MAX : LAC_HTTP_REPLY_MAX / 4;
+    answer->text.cap = cap;
+    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
+        answer->logprobs[i].cap = cap;
+    return fire(x, api->stream ? LAC__E_PARSED_STREAM : LAC__E_PARSED);
+}
+
+static void job_done(uv_work_t *work, int status)
+{
+    struct lac__job *job = work->data;
+    lac_frontend *frontend = job->frontend;
+    lac__exchange *x = job->exchange;
+    lac_buf_free(&job->body);
+    if (x && status == 0) {
+        x->job = NULL;
+        job_result(x, &job->api, &job->problem, job->good);
+    } else if (job->good) {
+        lac__api_free(&job->api);
+    }
+    free(job);
+    frontend->jobs--;
+    lac__frontend_maybe_free(frontend);
+}
+
+static bool job_queue(lac__exchange *x, lac__api_kind kind, lac_buf *body)
+{
+    struct lac__job *job = lac_alloc(1, sizeof *job);
+    job->work.data = job;
+    job->frontend = x->frontend;
+    job->exchange = x;
+    job->kind = kind;
+    job->body = *body;
+    if (uv_queue_work(x->frontend->loop, &job->work, job_run, job_done) != 0) {
+        free(job);
+        return false;
+    }
+    *body = (lac_buf){.cap = body->cap};
+    x->job = job;
+    x->frontend->jobs++;
+    return true;
+}
+
+void lac__exchange_start(struct lac__conn *conn, lac__api_kind kind)
+{
+    lac_frontend *frontend = conn->frontend;
+    lac__exchange *x = lac_alloc(1, sizeof *x);
+    x->frontend = frontend;
+    x->conn = conn;
+    x->answer.chat = kind == LAC__API_CHAT;
+    x->answer.created_s = lac_wall_s();
+    snprintf(x->answer.id, sizeof x->answer.id, "%s-%016" PRIx64 "%08" PRIx64,
+             kind == LAC__API_CHAT ? "chatcmpl" : "cmpl", frontend->id_prefix, ++frontend->answers);
+    conn->exchange = x;
+    lac_buf *body = &conn->request.body;
+    if (body->length > LAC_HTTP_INLINE_BODY_MAX && job_queue(x, kind, body))
+        return;
+    lac__api_request api;
+    lac__problem problem;
+    bool good = lac__api_parse(kind, body->data, body->length, &api, &problem);
+    lac_buf_free(body);
+    job_result(x, &api, &problem, good);
+}
+
+/* ---- what happens from outside ---- */
+
+void lac__exchange_gone(lac__exchange *x)
+{
+    fire(x, LAC__E_GONE);
+}
+
+void lac__exchange_tick(lac__exchange *x, uint64_t now_ms)
+{
+    bool streams = x->state == LAC__X_HOLD || x->state == LAC__X_OPEN;
+    if (!streams || now_ms - x->quiet_ms < x->frontend->options.ping_ms)
+        return;
+    if (x->state == LAC__X_OPEN && lac__conn_backlog(x->conn) > 0)
+        return; /* the client has not taken the last event yet */
+    struct lac__conn *conn = x->conn;
+    if (fire(x, LAC__E_QUIET))
+        lac__conn_flush(conn);
+}
+
+static void turn(lac__exchange *x)
+{
+    struct lac__conn *conn = x->conn;
+    bool last = x->done || x->refused;
+    bool room = x->state == LAC__X_GATHER || lac__conn_backlog(conn) <= LAC_HTTP_WRITE_QUEUE_MAX;
+    if (room && lac__answer_pending(&x->answer) && !last && !fire(x, LAC__E_TOKENS))
+        return;
+    if (room)
+        emit_credit(x);
+    if (last && !fire(x, x->refused ? LAC__E_REFUSED : LAC__E_DONE))
+        return;
+    lac__conn_flush(conn);
+}
+
+void lac__exchanges_run(lac_frontend *frontend)
+{
+    lac__exchanges *all = &frontend->exchanges;
+    /* Those woken meanwhile wait for the next round. */
+    for (uint32_t count = all->dirty_count; count > 0 && all->dirty_first; count--) {
+        lac__exchange *x = all->dirty_first;
+        unwake(x);
+        turn(x);
+    }
+}
+
+/* ---- what the core says ---- */
+
+static void note_tokens(lac__exchange *x, const lac_tokens *tokens)
+{
+    x->taken++;
+    if (lac__answer_add(&x->answer, &tokens->chunk) || x->refused)
+        return;
+    x->refused = true; /* ending it cancels the stream, which is still open for the core */
+    lac__problem_set(&x->problem, 500, "answer_too_large", NULL,
+                     "answer is over %zu bytes, the most allowed", x->answer.text.cap);
+}
+
+static void note_done(lac__exchange *x, const lac_done *done)
+{
+    x->finish = done->finish;
+    x->usage = done->usage;
+    if (done->finish == LAC_FINISH_STOP || done->finish == LAC_FINISH_LENGTH) {
+        x->done = true;
+        return;
+    }
+    x->refused = true;
+    lac__problem_from_status(
+        &x->problem, done->finish == LAC_FINISH_CANCEL ? LAC_ECANCELLED : LAC_EINTERNAL, 0,
+        done->finish == LAC_FINISH_CANCEL ? "the server stopped this request"
+                                          : "the request failed on the server");
+}
+
+void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
+{
+    lac__exchange *x = NULL;
+    switch (msg->envelope.type) {
+    case LAC_MSG_ACCEPTED:
+        x = stream_find(frontend, msg->body.accepted.stream);
+        if (x)
+            memcpy(x->answer.model, msg->body.accepted.model, sizeof x->answer.model);
+        return;
+    case LAC_MSG_TOKENS:
+        x = stream_find(frontend, msg->body.tokens.stream);
+        if (x)
+            note_tokens(x, &msg->body.tokens);
+        break;
+    case LAC_MSG_DONE:
+        x = stream_find(frontend, msg->body.done.stream);
+        if (x) {
+            stream_close(x);
+            note_done(x, &msg->body.done);
+        }
+        break;
+    case LAC_MSG_REFUSED:
+        x = stream_find(frontend, msg->body.refused.stream);
+        if (x) {
+            stream_close(x);
+            x->refused = true;
+            lac__problem_from_status(&x->problem, msg->body.refused.status,
+                                     msg->body.refused.retry_after_ms, msg->body.refused.reason);
+        }
+        break;
+    default: return;
+    }
+    if (x)
+        lac__exchange_wake(x);
+}

@@ -1,0 +1,271 @@
+/* OpenAI's response objects as text, by our own writer: no tree is built per token. Loop thread. */
+#include "reply.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { TOKENS, TOKEN_LOGPROBS, TOP_LOGPROBS, TEXT_OFFSET };
+
+static void comma(lac_buf *out)
+{
+    if (out->length > 0)
+        lac_buf_add(out, ",", 1);
+}
+
+/* Empty text may be a null pointer, which must not reach pointer arithmetic. */
+static void string(lac_buf *out, const char *text, size_t length)
+{
+    lac_buf_json(out, length ? text : "", length);
+}
+
+static void number(lac_buf *out, float logprob)
+{
+    lac_buf_printf(out, "%.7g", isfinite(logprob) ? (double)logprob : -9999.0);
+}
+
+/* ---- chat ---- */
+
+/* A token may be half a character: its text is then mended, its bytes are exact. */
+static void chat_token(lac_buf *out, const lac_top_logprob *token)
+{
+    lac_buf_text(out, "{\"token\":");
+    string(out, token->text.data, token->text.length);
+    lac_buf_text(out, ",\"logprob\":");
+    number(out, token->logprob);
+    lac_buf_text(out, ",\"bytes\":[");
+    for (uint32_t i = 0; i < token->text.length; i++)
+        lac_buf_printf(out, "%s%u", i ? "," : "", (unsigned char)token->text.data[i]);
+    lac_buf_text(out, "]");
+}
+
+static void chat_logprob(lac_buf *out, const lac_logprob *entry)
+{
+    comma(out);
+    chat_token(out, &entry->chosen);
+    lac_buf_text(out, ",\"top_logprobs\":[");
+    for (uint32_t i = 0; i < entry->top_count; i++) {
+        if (i)
+            lac_buf_add(out, ",", 1);
+        chat_token(out, &entry->top[i]);
+        lac_buf_add(out, "}", 1);
+    }
+    lac_buf_text(out, "]}");
+}
+
+/* ---- completions ---- */
+
+/* Here a token's text is a key, so that bytes which are no text must stay distinct: they are
+ * spelled out as "bytes:\xNN…", which is what the API's own servers do. */
+static void plain_token(lac_buf *out, lac_span text)
+{
+    if (text.length == 0 || lac_utf8_valid(text.data, text.length)) {
+        string(out, text.data, text.length);
+        return;
+    }
+    lac_buf_text(out, "\"bytes:");
+    for (uint32_t i = 0; i < text.length; i++)
+        lac_buf_printf(out, "\\\\x%02x", (unsigned char)text.data[i]);
+    lac_buf_text(out, "\"");
+}
+
+static bool same_text(lac_span a, lac_span b)
+{
+    return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static void plain_top(lac_buf *out, const lac_logprob *entry)
+{
+    bool first = true;
+    lac_buf_text(out, "{");
+    for (uint32_t i = 0; i < entry->top_count; i++) {
+        bool seen = false; /* two tokens of equal text: the likelier one keeps the key */
+        for (uint32_t j = 0; j < i && !seen; j++)
+            seen = same_text(entry->top[i].text, entry->top[j].text);
+        if (seen)
+            continue;
+        if (!first)
+            lac_buf_add(out, ",", 1);
+        first = false;
+        plain_token(out, entry->top[i].text);
+        lac_buf_text(out, ":");
+        number(out, entry->top[i].logprob);
+    }
+    lac_buf_text(out, "}");
+}
+
+static void plain_logprob(lac__answer *answer, const lac_logprob *entry)
+{
+    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
+        comma(&answer->logprobs[i]);
+    plain_token(&answer->logprobs[TOKENS], entry->chosen.text);
+    number(&answer->logprobs[TOKEN_LOGPROBS], entry->chosen.logprob);
+    if (entry->top_count > 0)
+        plain_top(&answer->logprobs[TOP_LOGPROBS], entry);
+    else
+        lac_buf_text(&answer->logprobs[TOP_LOGPROBS], "null");
+    lac_buf_printf(&answer->logprobs[TEXT_OFFSET], "%llu", (unsigned long long)answer->offset);
+    for (uint32_t i = 0; i < entry->chosen.text.length; i++)
+        answer->offset += ((unsigned char)entry->chosen.text.data[i] & 0xc0) != 0x80;
+}
+
+/* ---- what waits to be written ---- */
+
+bool lac__answer_add(lac__answer *answer, const lac_chunk *chunk)
+{
+    if (chunk->text.length > 0)
+        lac_buf_add(&answer->text, chunk->text.data, chunk->text.length);
+    bool overflow = answer->text.overflow;
+    for (uint32_t i = 0; answer->want_logprobs && i < chunk->logprobs_count; i++) {
+        if (answer->chat)
+            chat_logprob(&answer->logprobs[0], &chunk->logprobs[i]);
+        else
+            plain_logprob(answer, &chunk->logprobs[i]);
+    }
+    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
+        overflow = overflow || answer->logprobs[i].overflow;
+    return !overflow;
+}
+
+bool lac__answer_pending(const lac__answer *answer)
+{
+    return answer->text.length > 0 || answer->logprobs[0].length > 0;
+}
+
+void lac__answer_clear(lac__answer *answer)
+{
+    lac_buf_clear(&answer->text);
+    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
+        lac_buf_clear(&answer->logprobs[i]);
+}
+
+void lac__answer_free(lac__answer *answer)
+{
+    lac_buf_free(&answer->text);
+    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
+        lac_buf_free(&answer->logprobs[i]);
+}
+
+/* ---- objects ---- */
+
+static void head(const lac__answer *answer, bool chunk, lac_buf *out)
+{
+    const char *object = !answer->chat ? "text_completion"
+                         : chunk       ? "chat.completion.chunk"
+                                       : "chat.completion";
+    lac_buf_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", answer->id,
+                   object, (long long)answer->created_s);
+    lac_buf_json(out, answer->model, strlen(answer->model));
+    lac_buf_text(out, ",\"choices\":[");
+}
+
+static void list(lac_buf *out, const char *name, const lac_buf *values)
+{
+    lac_buf_printf(out, "\"%s\":[", name);
+    if (values->length > 0)
+        lac_buf_add(out, values->data, values->length);
+    lac_buf_text(out, "]");
+}
+
+static void logprobs(const lac__answer *answer, lac_buf *out)
+{
+    lac_buf_text(out, ",\"logprobs\":");
+    if (!answer->want_logprobs || answer->logprobs[0].length == 0) {
+        lac_buf_text(out, "null");
+        return;
+    }
+    lac_buf_text(out, "{");
+    if (answer->chat) {
+        list(out, "content", &answer->logprobs[0]);
+        lac_buf_text(out, ",\"refusal\":null");
+    } else {
+        static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs",
+                                            "text_offset"};
+        for (int i = 0; i < LAC__LOGPROB_LISTS; i++) {
+            if (i)
+                lac_buf_text(out, ",");
+            list(out, names[i], &answer->logprobs[i]);
+        }
+    }
+    lac_buf_text(out, "}");
+}
+
+static void finish_reason(lac_finish finish, lac_buf *out)
+{
+    if (finish == LAC_FINISH_NONE)
+        lac_buf_text(out, ",\"finish_reason\":null}]");
+    else
+        lac_buf_printf(out, ",\"finish_reason\":\"%s\"}]", lac_finish_name(finish));
+}
+
+static void usage_object(const lac_usage *usage, lac_buf *out)
+{
+    lac_buf_printf(out,
+                   ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
+                   "\"total_tokens\":%llu,\"prompt_tokens_details\":{\"cached_tokens\":%u}}",
+                   usage->prompt_tokens, usage->completion_tokens,
+                   (unsigned long long)usage->prompt_tokens + usage->completion_tokens,
+                   usage->cached_tokens);
+}
+
+void lac__answer_whole(const lac__answer *answer, lac_finish finish, const lac_usage *usage,
+                       lac_buf *out)
+{
+    head(answer, false, out);
+    lac_buf_text(out, answer->chat ? "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
+                                   : "{\"index\":0,\"text\":");
+    string(out, answer->text.data, answer->text.length);
+    if (answer->chat)
+        lac_buf_text(out, ",\"refusal\":null}");
+    logprobs(answer, out);
+    finish_reason(finish, out);
+    usage_object(usage, out);
+    lac_buf_text(out, "}");
+}
+
+/* While usage was asked for, every chunk but the last says that it has none. */
+static void end_chunk(const lac__answer *answer, lac_finish finish, lac_buf *out)
+{
+    finish_reason(finish, out);
+    if (answer->include_usage)
+        lac_buf_text(out, ",\"usage\":null");
+    lac_buf_text(out, "}");
+}
+
+void lac__answer_first(const lac__answer *answer, lac_buf *out)
+{
+    head(answer, true, out);
+    lac_buf_text(out, "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+                      "\"logprobs\":null");
+    end_chunk(answer, LAC_FINISH_NONE, out);
+}
+
+void lac__answer_chunk(const lac__answer *answer, lac_buf *out)
+{
+    head(answer, true, out);
+    lac_buf_text(out,
+                 answer->chat ? "{\"index\":0,\"delta\":{\"content\":" : "{\"index\":0,\"text\":");
+    string(out, answer->text.data, answer->text.length);
+    if (answer->chat)
+        lac_buf_text(out, "}");
+    logprobs(answer, out);
+    end_chunk(answer, LAC_FINISH_NONE, out);
+}
+
+void lac__answer_last(const lac__answer *answer, lac_finish finish, lac_buf *out)
+{
+    head(answer, true, out);
+    lac_buf_text(out, answer->chat ? "{\"index\":0,\"delta\":{},\"logprobs\":null"
+                                   : "{\"index\":0,\"text\":\"\",\"logprobs\":null");
+    end_chunk(answer, finish, out);
+}
+
+void lac__answer_usage(const lac__answer *answer, const lac_usage *usage, lac_buf *out)
+{
+    head(answer, true, out);
+    lac_buf_text(out, "]");
+    usage_object(usage, out);
+    lac_buf_text(out, "}");
+}

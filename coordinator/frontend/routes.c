@@ -1,0 +1,160 @@
+/* The table of paths, and the handlers that answer without the core's help. Loop thread. Must not
+ * know how bytes move. */
+#include "routes.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection.h"
+
+static const char content_json[] = "application/json";
+
+/* ---- health ---- */
+
+static void probe(lac__conn *conn, bool good, const char *what)
+{
+    lac_buf body = {.cap = 1024};
+    if (good) {
+        lac_buf_text(&body, "{\"status\":\"ok\"}");
+        lac__conn_reply(conn, 200, content_json, "Cache-Control: no-store\r\n", &body);
+    } else {
+        lac__problem problem;
+        lac__problem_from_status(&problem, LAC_EREFUSED, 1000, what);
+        lac__conn_problem(conn, &problem);
+    }
+    lac_buf_free(&body);
+}
+
+static void live(lac__conn *conn)
+{
+    const lac_frontend_hooks *hooks = &conn->frontend->hooks;
+    probe(conn, hooks->alive(hooks->arg), "the coordinator makes no progress");
+}
+
+static void ready(lac__conn *conn)
+{
+    const lac_frontend_hooks *hooks = &conn->frontend->hooks;
+    probe(conn, hooks->ready(hooks->arg), "no group of workers is ready");
+}
+
+static void metrics(lac__conn *conn)
+{
+    const lac_frontend_hooks *hooks = &conn->frontend->hooks;
+    lac_buf body = {.cap = LAC_HTTP_REPLY_MAX};
+    hooks->metrics(hooks->arg, &body);
+    lac__conn_reply(conn, 200, "text/plain; version=0.0.4; charset=utf-8", "", &body);
+    lac_buf_free(&body);
+}
+
+/* ---- models ---- */
+
+static void models(lac__conn *conn)
+{
+    const lac_frontend_hooks *hooks = &conn->frontend->hooks;
+    lac_buf body = {.cap = LAC_HTTP_REPLY_MAX};
+    lac_buf_text(&body, "{\"object\":\"list\",\"data\":[");
+    hooks->models(hooks->arg, &body);
+    lac_buf_text(&body, "]}");
+    lac__conn_reply(conn, 200, content_json, "", &body);
+    lac_buf_free(&body);
+}
+
+/* The path without query and, from a proxy's absolute form, without scheme and authority. */
+static size_t path_of(const lac__request *request, const char **path)
+{
+    const char *url = request->url;
+    if (strncmp(url, "http://", 7) == 0) {
+        url = strchr(url + 7, '/');
+        if (!url)
+            url = "/";
+    }
+    *path = url;
+    return strcspn(url, "?#");
+}
+
+/* The list is the one text of models there is: one of them is picked out of it. */
+static void model(lac__conn *conn)
+{
+    static const char prefix[] = "/v1/models/";
+    const lac_frontend_hooks *hooks = &conn->frontend->hooks;
+    const char *path;
+    size_t length = path_of(&conn->request, &path) - (sizeof prefix - 1);
+    const char *name = path + sizeof prefix - 1;
+    lac_buf list = {.cap = LAC_HTTP_REPLY_MAX}, body = {.cap = LAC_HTTP_REPLY_MAX};
+    lac_buf_text(&list, "[");
+    hooks->models(hooks->arg, &list);
+    lac_buf_text(&list, "]");
+    json_t *all = json_loadb(list.data, list.length, 0, NULL), *entry;
+    size_t index;
+    json_array_foreach(all, index, entry)
+    {
+        const char *id = json_string_value(json_object_get(entry, "id"));
+        if (!id || strlen(id) != length || memcmp(id, name, length) != 0)
+            continue;
+        char *text = json_dumps(entry, JSON_COMPACT);
+        lac_buf_text(&body, text ? text : "{}");
+        free(text);
+        break;
+    }
+    json_decref(all);
+    if (body.length > 0) {
+        lac__conn_reply(conn, 200, content_json, "", &body);
+    } else {
+        lac__problem problem;
+        lac__problem_set(&problem, 404, "model_not_found", "model",
+                         "model \"%.*s\" is not served here",
+                         (int)(length < LAC_MODEL_NAME_MAX ? length : LAC_MODEL_NAME_MAX), name);
+        lac__conn_problem(conn, &problem);
+    }
+    lac_buf_free(&list);
+    lac_buf_free(&body);
+}
+
+/* ---- completions ---- */
+
+static void chat(lac__conn *conn)
+{
+    lac__exchange_start(conn, LAC__API_CHAT);
+}
+
+static void completion(lac__conn *conn)
+{
+    lac__exchange_start(conn, LAC__API_COMPLETION);
+}
+
+static const lac__route routes[] = {
+    {"/v1/chat/completions", HTTP_POST, chat, "chat"},
+    {"/v1/completions", HTTP_POST, completion, "completions"},
+    {"/v1/models", HTTP_GET, models, "models"},
+    {"/v1/models/", HTTP_GET, model, "model"},
+    {"/livez", HTTP_GET, live, "livez"},
+    {"/readyz", HTTP_GET, ready, "readyz"},
+    {"/health", HTTP_GET, ready, "health"},
+    {"/metrics", HTTP_GET, metrics, "metrics"},
+};
+
+const lac__route *lac__route_find(const lac__request *request, lac__problem *problem)
+{
+    const char *path;
+    size_t length = path_of(request, &path);
+    uint8_t method = request->method == HTTP_HEAD ? HTTP_GET : request->method;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        size_t own = strlen(routes[i].path);
+        bool below = routes[i].path[own - 1] == '/';
+        if (length < own || (!below && length != own) || (below && length == own) ||
+            memcmp(path, routes[i].path, own) != 0)
+            continue;
+        if (routes[i].method == method)
+            return &routes[i];
+        const char *allow = routes[i].method == HTTP_POST ? "POST" : "GET, HEAD";
+        lac__problem_set(problem, 405, "method_not_allowed", NULL,
+                         "method %s is not allowed on %.100s, allowed %s",
+                         llhttp_method_name(request->method), routes[i].path, allow);
+        problem->allow = allow;
+        return NULL;
+    }
+    lac__problem_set(problem, 404, "unknown_url", NULL, "unknown URL: %s %.*s",
+                     llhttp_method_name(request->method), (int)(length < 100 ? length : 100), path);
+    return NULL;
+}
