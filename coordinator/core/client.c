@@ -8,12 +8,7 @@
 
 static lac__stream_key key_of(lac_plane plane, uint64_t peer, uint64_t stream)
 {
-    lac__stream_key key;
-    memset(&key, 0, sizeof key); /* it is hashed with its padding */
-    key.plane = plane;
-    key.peer = peer;
-    key.stream = stream;
-    return key;
+    return (lac__stream_key){.plane = plane, .peer = peer, .stream = stream};
 }
 
 typedef struct {
@@ -33,7 +28,7 @@ static void refuse(lac_core *core, const lac__stream_key *key, refusal why, cons
     va_start(args, format);
     vsnprintf(msg.body.refused.reason, sizeof msg.body.refused.reason, format, args);
     va_end(args);
-    lac_status sent = lac__send(core, key->plane, key->peer, 0, LAC_MSG_REFUSED, &msg);
+    lac_status sent = lac__send(core, (lac_plane)key->plane, key->peer, 0, LAC_MSG_REFUSED, &msg);
     bool later = (sent == LAC_BUSY || sent == LAC_AGAIN) && key->stream &&
                  HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX;
     lac_submit empty = {.stream = key->stream};

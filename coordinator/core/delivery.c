@@ -16,7 +16,7 @@ static lac_status to_client(lac_core *core, lac__request *r, uint16_t type, lac_
 {
     if (r->orphan)
         return LAC_EPEER;
-    lac_status status = lac__send(core, r->key.plane, r->key.peer, 0, type, msg);
+    lac_status status = lac__send(core, (lac_plane)r->key.plane, r->key.peer, 0, type, msg);
     if (status == LAC_OK || status == LAC_BUSY || status == LAC_AGAIN)
         return status;
     r->orphan = true;

@@ -116,9 +116,9 @@ typedef enum {
 
 typedef enum { LAC__END_NONE, LAC__END_DONE, LAC__END_REFUSED } lac__end;
 
+/* Hashed as bytes, so it has no padding: `plane` is a lac_plane. */
 typedef struct {
-    lac_plane plane;
-    uint64_t peer, stream;
+    uint64_t plane, peer, stream;
 } lac__stream_key;
 
 /* A logprob held for a client without credit; one block with its texts. */

@@ -1,0 +1,16 @@
+/* Runs the scripted tests of the coordinator's core. */
+#include "harness.h"
+
+int main(void)
+{
+    Suite *suite = suite_create("core");
+    suite_add_tcase(suite, registry_case());
+    suite_add_tcase(suite, requests_case());
+    suite_add_tcase(suite, recovery_case());
+    suite_add_tcase(suite, queue_case());
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
