@@ -32,14 +32,14 @@ static void refuse(lac_core *core, const lac__stream_key *key, refusal why, cons
     bool later = (sent == LAC_BUSY || sent == LAC_AGAIN) && key->stream &&
                  HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX;
     lac_submit empty = {.stream = key->stream};
-    lac__request *r = later ? lac__request_create(core, key, &empty) : NULL;
+    lac__request *r = later ? lac__record_create(core, key, &empty) : NULL;
     if (!r) {
         core->requests_total += key->stream != 0;
         lac_metric_add(core->meters.requests[why.outcome], 1);
         return;
     }
-    lac__request_refuse(core, r, why.outcome, why.status, why.retry_after_ms, "%s",
-                        msg.body.refused.reason);
+    lac__record_refuse(core, r, why.outcome, why.status, why.retry_after_ms, "%s",
+                       msg.body.refused.reason);
 }
 
 static uint64_t submit_tokens(const lac_submit *submit)
@@ -77,7 +77,7 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
                LAC_REQUESTS_MAX);
         return false;
     }
-    if (!lac__request_memory_left(core, tokens * 4)) {
+    if (!lac__record_memory_left(core, tokens * 4)) {
         refuse(core, key, busy, "the memory for requests (%llu bytes) is spent",
                (unsigned long long)core->options.bytes_max);
         return false;
@@ -94,7 +94,7 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
                "stream is 0, allowed 1 and above");
         return;
     }
-    if (lac__request_by_stream(core, &key)) {
+    if (lac__record_by_stream(core, &key)) {
         /* Not on that stream: it would seem to end the request that has it. */
         refuse(core, &none, (refusal){LAC__OUTCOME_INVALID, LAC_EEXIST, 0},
                "stream is %llu, which has a request already", (unsigned long long)submit->stream);
@@ -102,39 +102,39 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
     }
     if (!admitted(core, &key, submit))
         return;
-    lac__request *r = lac__request_create(core, &key, submit);
+    lac__request *r = lac__record_create(core, &key, submit);
     if (!r) {
         refuse(core, &key, (refusal){LAC__OUTCOME_BUSY, LAC_BUSY, lac__queue_retry_ms(core)},
                "no memory for the request");
         return;
     }
     r->served = lac__registry_model(core, r->model);
-    lac__request_to_queue(core, r);
+    lac__record_to_queue(core, r);
     lac__delivery_flush(core, r);
 }
 
 static void cancel_message(lac_core *core, const lac__stream_key *key)
 {
-    lac__request *r = lac__request_by_stream(core, key);
+    lac__request *r = lac__record_by_stream(core, key);
     if (!r)
         return; /* it ended while the cancel was on its way */
     if (r->end == LAC__END_NONE) {
-        lac__request_finish(core, r, LAC_FINISH_CANCEL);
+        lac__record_finish(core, r, LAC_FINISH_CANCEL);
         return;
     }
     lac__delivery_drop(core, r);
     if (lac__delivery_flush(core, r))
-        lac__request_free(core, r);
+        lac__record_free(core, r);
 }
 
 static void credit_message(lac_core *core, const lac__stream_key *key, uint32_t messages)
 {
-    lac__request *r = lac__request_by_stream(core, key);
+    lac__request *r = lac__record_by_stream(core, key);
     if (!r)
         return;
     r->credit = messages > UINT32_MAX - r->credit ? UINT32_MAX : r->credit + messages;
     if (lac__delivery_flush(core, r))
-        lac__request_free(core, r);
+        lac__record_free(core, r);
 }
 
 void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const lac_msg *msg)
@@ -162,6 +162,6 @@ void lac__client_lost(lac_core *core, lac_plane plane, uint64_t peer)
     for (lac__request *r = core->by_id, *next; r; r = next) {
         next = r->hh.next;
         if (r->key.plane == plane && r->key.peer == peer && !r->orphan)
-            lac__request_abandon(core, r);
+            lac__record_abandon(core, r);
     }
 }

@@ -82,7 +82,7 @@ void lac_core_destroy(lac_core **core)
 {
     if (!*core)
         return;
-    lac__requests_free(*core);
+    lac__records_free(*core);
     lac__registry_free(*core);
     free(*core);
     *core = NULL;
@@ -142,7 +142,7 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
         if (event->wall_s)
             core->wall_s = event->wall_s;
         lac__registry_tick(core);
-        lac__requests_tick(core);
+        lac__records_tick(core);
         core->pump = true;
         break;
     }
@@ -151,7 +151,7 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
     do {
         core->unsettled = false;
         lac__registry_settle(core);
-        lac__requests_settle(core);
+        lac__records_settle(core);
         lac__queue_pump(core);
     } while (core->unsettled);
     if (event->kind == LAC_EVENT_TICK)

@@ -43,7 +43,7 @@ static void drop_logprob(lac_core *core, lac__request *r)
     size += held->value.chosen.text.length;
     for (uint32_t i = 0; i < held->value.top_count; i++)
         size += held->value.top[i].text.length;
-    lac__request_charge(core, r, -(int64_t)size);
+    lac__record_charge(core, r, -(int64_t)size);
     free(held);
 }
 
@@ -70,13 +70,13 @@ static void hold_logprob(lac_core *core, lac__request *r, const lac_logprob *fro
     *(r->held_tail ? &r->held_tail->next : &r->held_head) = held;
     r->held_tail = held;
     r->held_count++;
-    lac__request_charge(core, r, (int64_t)bytes);
+    lac__record_charge(core, r, (int64_t)bytes);
 }
 
 static void drop_text(lac_core *core, lac__request *r, size_t length)
 {
     lac_buf_drop(&r->text, length);
-    lac__request_charge(core, r, -(int64_t)length);
+    lac__record_charge(core, r, -(int64_t)length);
 }
 
 void lac__delivery_drop(lac_core *core, lac__request *r)
@@ -89,12 +89,12 @@ void lac__delivery_drop(lac_core *core, lac__request *r)
 
 static bool hold(lac_core *core, lac__request *r, const lac_chunk *chunk)
 {
-    if (!lac__request_memory_left(core, chunk->text.length))
+    if (!lac__record_memory_left(core, chunk->text.length))
         return false;
     if (chunk->text.length) {
         if (!lac_buf_add(&r->text, chunk->text.data, chunk->text.length))
             return false;
-        lac__request_charge(core, r, chunk->text.length);
+        lac__record_charge(core, r, chunk->text.length);
     }
     for (uint32_t i = 0; i < chunk->logprobs_count; i++)
         hold_logprob(core, r, &chunk->logprobs[i]);

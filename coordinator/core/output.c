@@ -57,16 +57,16 @@ static bool take_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk)
         r->bare_text = true;
         r->bare_pos = r->accepted_count;
     }
-    if (!lac__request_accept(core, r, chunk->tokens, chunk->tokens_count)) {
-        lac__request_refuse(core, r, LAC__OUTCOME_ERROR, LAC_ENOMEM, lac__queue_retry_ms(core),
-                            "the coordinator's memory for answers (%llu bytes) is spent",
-                            (unsigned long long)core->options.bytes_max);
+    if (!lac__record_accept(core, r, chunk->tokens, chunk->tokens_count)) {
+        lac__record_refuse(core, r, LAC__OUTCOME_ERROR, LAC_ENOMEM, lac__queue_retry_ms(core),
+                           "the coordinator's memory for answers (%llu bytes) is spent",
+                           (unsigned long long)core->options.bytes_max);
         return false;
     }
     if (!lac__delivery_chunk(core, r, chunk)) {
-        lac__request_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_ETOOBIG, 0,
-                            "more than %d bytes of answer wait for the client",
-                            LAC_PENDING_TEXT_MAX);
+        lac__record_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_ETOOBIG, 0,
+                           "more than %d bytes of answer wait for the client",
+                           LAC_PENDING_TEXT_MAX);
         return false;
     }
     return true;
@@ -83,12 +83,12 @@ static void take_error(lac_core *core, lac__rank *rank, lac__request *r, const l
         break;
     case LAC_ECANCELLED: lac__recovery_move(core, r, false, "the worker gave it up"); break;
     case LAC_EDEADLINE:
-        lac__request_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0, "%s", item->reason);
+        lac__record_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0, "%s", item->reason);
         break;
     default:
-        lac__request_refuse(core, r, LAC__OUTCOME_ERROR,
-                            item->error == LAC_OK ? LAC_EINTERNAL : item->error, 0, "%s",
-                            item->reason);
+        lac__record_refuse(core, r, LAC__OUTCOME_ERROR,
+                           item->error == LAC_OK ? LAC_EINTERNAL : item->error, 0, "%s",
+                           item->reason);
         break;
     }
 }
@@ -103,12 +103,12 @@ static void take_finish(lac_core *core, lac__request *r, const lac_step_item *it
     r->usage = item->usage;
     if (r->attempt > 1 && r->usage.completion_tokens < r->accepted_count)
         r->usage.completion_tokens = r->accepted_count;
-    lac__request_finish(core, r, item->finish);
+    lac__record_finish(core, r, item->finish);
 }
 
 static void take_item(lac_core *core, lac__rank *rank, const lac_step_item *item)
 {
-    lac__request *r = lac__request_by_id(core, item->request);
+    lac__request *r = lac__record_by_id(core, item->request);
     if (!r || r->state != LAC__REQUEST_RUNNING || r->group != rank->group ||
         r->attempt != item->attempt) {
         lac_metric_add(core->meters.stale, 1);

@@ -89,7 +89,7 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
     if (r->attempt == 1)
         lac_metric_observe(core->meters.queue_wait,
                            (double)(core->now_ms - r->arrived_ms) / 1000.0);
-    lac__request_to_group(core, r, group);
+    lac__record_to_group(core, r, group);
     return LAC_OK;
 }
 
@@ -117,9 +117,9 @@ static void place(lac_core *core, lac__request *r)
             group->blocked_until_ms = core->now_ms + LAC__BLOCKED_MS;
         } else if (!group->lost) {
             /* The message itself cannot be sent: no other group would take it either. */
-            lac__request_refuse(core, r, LAC__OUTCOME_ERROR, status, 0,
-                                "the request does not fit one message to a worker (%s)",
-                                lac_status_name(status));
+            lac__record_refuse(core, r, LAC__OUTCOME_ERROR, status, 0,
+                               "the request does not fit one message to a worker (%s)",
+                               lac_status_name(status));
             return;
         }
     }

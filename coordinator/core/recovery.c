@@ -11,20 +11,19 @@ void lac__recovery_move(lac_core *core, lac__request *r, bool crashed, const cha
     r->moves++;
     lac_metric_add(core->meters.moves, 1);
     if (r->crashes >= LAC_CRASHES_MAX) {
-        lac__request_refuse(core, r, LAC__OUTCOME_LOST, LAC_EPEER, 0,
-                            "%u worker groups died while they ran this request (last: %s); it is "
-                            "not tried again",
-                            r->crashes, why);
+        lac__record_refuse(core, r, LAC__OUTCOME_LOST, LAC_EPEER, 0,
+                           "%u worker groups died while they ran this request (last: %s); it is "
+                           "not tried again",
+                           r->crashes, why);
         return;
     }
     if (r->moves > LAC_MOVES_MAX) {
-        lac__request_refuse(core, r, LAC__OUTCOME_LOST, LAC_EPEER, 0,
-                            "moved %u times, limit %d (last: %s)", r->moves - 1, LAC_MOVES_MAX,
-                            why);
+        lac__record_refuse(core, r, LAC__OUTCOME_LOST, LAC_EPEER, 0,
+                           "moved %u times, limit %d (last: %s)", r->moves - 1, LAC_MOVES_MAX, why);
         return;
     }
     lac__output_cancel(core, group, r->id, r->attempt);
-    lac__request_to_queue(core, r);
+    lac__record_to_queue(core, r);
 }
 
 void lac__recovery_move_all(lac_core *core, lac__group *group, bool crashed, const char *why)
@@ -45,7 +44,7 @@ void lac__recovery_resume(lac_core *core, lac__group *group, const lac_hello *he
     uint64_t session = group->ranks[0]->session;
     for (uint32_t i = 0; i < hello->running_count; i++) {
         const lac_running *claim = &hello->running[i];
-        lac__request *r = lac__request_by_id(core, claim->request);
+        lac__request *r = lac__record_by_id(core, claim->request);
         bool ours = r && r->state == LAC__REQUEST_RUNNING && r->group == group &&
                     r->attempt == claim->attempt;
         if (!ours)

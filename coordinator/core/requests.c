@@ -57,7 +57,7 @@ static void leave(lac_core *core, lac__request *r)
     }
 }
 
-void lac__request_to_queue(lac_core *core, lac__request *r)
+void lac__record_to_queue(lac_core *core, lac__request *r)
 {
     LAC_ASSERT(r->state == LAC__REQUEST_NEW || r->state == LAC__REQUEST_RUNNING);
     leave(core, r);
@@ -68,7 +68,7 @@ void lac__request_to_queue(lac_core *core, lac__request *r)
     core->pump = true;
 }
 
-void lac__request_to_group(lac_core *core, lac__request *r, lac__group *group)
+void lac__record_to_group(lac_core *core, lac__request *r, lac__group *group)
 {
     LAC_ASSERT(r->state == LAC__REQUEST_QUEUED);
     leave(core, r);
@@ -78,7 +78,7 @@ void lac__request_to_group(lac_core *core, lac__request *r, lac__group *group)
     core->running_count++;
 }
 
-void lac__request_to_done(lac_core *core, lac__request *r)
+void lac__record_to_done(lac_core *core, lac__request *r)
 {
     LAC_ASSERT(r->state != LAC__REQUEST_DONE);
     LAC_ASSERT(r->end != LAC__END_NONE);
@@ -89,14 +89,14 @@ void lac__request_to_done(lac_core *core, lac__request *r)
 
 /* ---- making and freeing ---- */
 
-void lac__request_charge(lac_core *core, lac__request *r, int64_t bytes)
+void lac__record_charge(lac_core *core, lac__request *r, int64_t bytes)
 {
     LAC_ASSERT(bytes >= 0 || r->bytes >= (uint64_t)-bytes);
     r->bytes += (uint64_t)bytes;
     core->bytes += (uint64_t)bytes;
 }
 
-bool lac__request_memory_left(const lac_core *core, uint64_t bytes)
+bool lac__record_memory_left(const lac_core *core, uint64_t bytes)
 {
     return core->bytes <= core->options.bytes_max && bytes <= core->options.bytes_max - core->bytes;
 }
@@ -152,8 +152,8 @@ static void copy_input(lac__request *r, const lac_submit *submit)
     }
 }
 
-lac__request *lac__request_create(lac_core *core, const lac__stream_key *key,
-                                  const lac_submit *submit)
+lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
+                                 const lac_submit *submit)
 {
     LAC_ASSERT(HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX);
     uint64_t bytes = submit_bytes(submit);
@@ -176,19 +176,19 @@ lac__request *lac__request_create(lac_core *core, const lac__stream_key *key,
     r->text.cap = LAC_PENDING_TEXT_MAX;
     HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
     HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);
-    lac__request_charge(core, r, (int64_t)bytes);
+    lac__record_charge(core, r, (int64_t)bytes);
     core->requests_total++;
     return r;
 }
 
-void lac__request_free(lac_core *core, lac__request *r)
+void lac__record_free(lac_core *core, lac__request *r)
 {
     leave(core, r);
     HASH_DEL(core->by_id, r);
     HASH_DELETE(hh_stream, core->by_stream, r);
     lac__delivery_drop(core, r);
     lac_buf_free(&r->text);
-    lac__request_charge(core, r, -(int64_t)r->bytes);
+    lac__record_charge(core, r, -(int64_t)r->bytes);
     if (r->orphan)
         core->orphans--;
     free(r->accepted);
@@ -196,28 +196,28 @@ void lac__request_free(lac_core *core, lac__request *r)
     free(r);
 }
 
-void lac__requests_free(lac_core *core)
+void lac__records_free(lac_core *core)
 {
     while (core->by_id)
-        lac__request_free(core, core->by_id);
+        lac__record_free(core, core->by_id);
     LAC_ASSERT(core->bytes == 0);
 }
 
-lac__request *lac__request_by_id(const lac_core *core, uint64_t id)
+lac__request *lac__record_by_id(const lac_core *core, uint64_t id)
 {
     lac__request *r = NULL;
     HASH_FIND(hh, core->by_id, &id, sizeof id, r);
     return r;
 }
 
-lac__request *lac__request_by_stream(const lac_core *core, const lac__stream_key *key)
+lac__request *lac__record_by_stream(const lac_core *core, const lac__stream_key *key)
 {
     lac__request *r = NULL;
     HASH_FIND(hh_stream, core->by_stream, key, sizeof *key, r);
     return r;
 }
 
-bool lac__request_accept(lac_core *core, lac__request *r, const uint32_t *tokens, uint32_t count)
+bool lac__record_accept(lac_core *core, lac__request *r, const uint32_t *tokens, uint32_t count)
 {
     LAC_ASSERT(count <= LAC_CONTEXT_MAX);
     uint32_t need = r->accepted_count + count;
@@ -228,11 +228,11 @@ bool lac__request_accept(lac_core *core, lac__request *r, const uint32_t *tokens
         while (cap < need)
             cap *= 2;
         uint64_t more = (uint64_t)(cap - r->accepted_cap) * sizeof *tokens;
-        if (!lac__request_memory_left(core, more))
+        if (!lac__record_memory_left(core, more))
             return false;
         r->accepted = lac_realloc(r->accepted, cap, sizeof *tokens);
         r->accepted_cap = cap;
-        lac__request_charge(core, r, (int64_t)more);
+        lac__record_charge(core, r, (int64_t)more);
     }
     if (count)
         memcpy(r->accepted + r->accepted_count, tokens, count * sizeof *tokens);
@@ -258,7 +258,7 @@ static void count_outcome(lac_core *core, const lac__request *r, lac__outcome ou
         lac__queue_count_end(core);
 }
 
-void lac__request_finish(lac_core *core, lac__request *r, lac_finish finish)
+void lac__record_finish(lac_core *core, lac__request *r, lac_finish finish)
 {
     LAC_ASSERT(r->end == LAC__END_NONE);
     lac__outcome outcome = finish == LAC_FINISH_STOP     ? LAC__OUTCOME_STOP
@@ -273,13 +273,13 @@ void lac__request_finish(lac_core *core, lac__request *r, lac_finish finish)
     r->end = LAC__END_DONE;
     r->finish = finish;
     lac_metric_add(core->meters.prompt_tokens, r->usage.prompt_tokens);
-    lac__request_to_done(core, r);
+    lac__record_to_done(core, r);
     if (lac__delivery_flush(core, r))
-        lac__request_free(core, r);
+        lac__record_free(core, r);
 }
 
-void lac__request_refuse(lac_core *core, lac__request *r, lac__outcome outcome, lac_status status,
-                         uint32_t retry_after_ms, const char *format, ...)
+void lac__record_refuse(lac_core *core, lac__request *r, lac__outcome outcome, lac_status status,
+                        uint32_t retry_after_ms, const char *format, ...)
 {
     if (r->end == LAC__END_NONE) {
         stop_group(core, r);
@@ -297,18 +297,18 @@ void lac__request_refuse(lac_core *core, lac__request *r, lac__outcome outcome, 
     size_t whole = lac_utf8_whole(r->reason, strlen(r->reason));
     r->reason[whole] = 0;
     if (r->state != LAC__REQUEST_DONE)
-        lac__request_to_done(core, r);
+        lac__record_to_done(core, r);
     if (lac__delivery_flush(core, r))
-        lac__request_free(core, r);
+        lac__record_free(core, r);
 }
 
-void lac__request_abandon(lac_core *core, lac__request *r)
+void lac__record_abandon(lac_core *core, lac__request *r)
 {
     if (r->end == LAC__END_NONE) {
         stop_group(core, r);
         count_outcome(core, r, LAC__OUTCOME_CANCEL);
     }
-    lac__request_free(core, r);
+    lac__record_free(core, r);
 }
 
 /* ---- time ---- */
@@ -324,45 +324,45 @@ static void tick_queued(lac_core *core, lac__request *r)
     if (core->now_ms - r->nobody_ms < LAC_NOBODY_MS)
         return;
     if (!r->served && core->models_count)
-        lac__request_refuse(core, r, LAC__OUTCOME_INVALID, LAC_ENOTFOUND, 0,
-                            "model is \"%s\", which no worker serves", r->model);
+        lac__record_refuse(core, r, LAC__OUTCOME_INVALID, LAC_ENOTFOUND, 0,
+                           "model is \"%s\", which no worker serves", r->model);
     else
-        lac__request_refuse(core, r, LAC__OUTCOME_NOBODY, LAC_EREFUSED, 5000,
-                            "no worker was ready for model \"%s\" within %d ms",
-                            r->served ? r->served->name : r->model, LAC_NOBODY_MS);
+        lac__record_refuse(core, r, LAC__OUTCOME_NOBODY, LAC_EREFUSED, 5000,
+                           "no worker was ready for model \"%s\" within %d ms",
+                           r->served ? r->served->name : r->model, LAC_NOBODY_MS);
 }
 
 static void tick_request(lac_core *core, lac__request *r)
 {
     if (r->starved_ms && core->now_ms - r->starved_ms >= LAC_SLOW_READER_MS) {
         uint64_t id = r->id;
-        lac__request_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_EDEADLINE, 0,
-                            "the client took nothing for %d ms", LAC_SLOW_READER_MS);
-        r = lac__request_by_id(core, id);
+        lac__record_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_EDEADLINE, 0,
+                           "the client took nothing for %d ms", LAC_SLOW_READER_MS);
+        r = lac__record_by_id(core, id);
         if (r) /* it does not even take that */
-            lac__request_free(core, r);
+            lac__record_free(core, r);
         return;
     }
     if (r->state == LAC__REQUEST_DONE || r->starved_ms) {
         if (lac__delivery_flush(core, r)) {
-            lac__request_free(core, r);
+            lac__record_free(core, r);
             return;
         }
     }
     if (r->state == LAC__REQUEST_DONE)
         return;
     if (r->deadline_ms && core->now_ms >= r->deadline_ms) {
-        lac__request_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0,
-                            "deadline_ms is %llu, over after %u tokens (%s)",
-                            (unsigned long long)(r->deadline_ms - r->arrived_ms), r->accepted_count,
-                            r->state == LAC__REQUEST_QUEUED ? "queued" : "running");
+        lac__record_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0,
+                           "deadline_ms is %llu, over after %u tokens (%s)",
+                           (unsigned long long)(r->deadline_ms - r->arrived_ms), r->accepted_count,
+                           r->state == LAC__REQUEST_QUEUED ? "queued" : "running");
         return;
     }
     if (r->state == LAC__REQUEST_QUEUED)
         tick_queued(core, r);
 }
 
-void lac__requests_tick(lac_core *core)
+void lac__records_tick(lac_core *core)
 {
     /* Only the record in hand can go away here: what sending reveals is settled after the pass. */
     for (lac__request *r = core->by_id, *next; r; r = next) {
@@ -372,14 +372,14 @@ void lac__requests_tick(lac_core *core)
     }
 }
 
-void lac__requests_settle(lac_core *core)
+void lac__records_settle(lac_core *core)
 {
     if (!core->orphans)
         return;
     for (lac__request *r = core->by_id, *next; r; r = next) {
         next = r->hh.next;
         if (r->orphan)
-            lac__request_abandon(core, r);
+            lac__record_abandon(core, r);
     }
     LAC_ASSERT(core->orphans == 0);
 }

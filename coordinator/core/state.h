@@ -274,34 +274,34 @@ void lac__registry_free(lac_core *core);
 /* ---- requests.c ---- */
 
 /* Copies prompt and sampling. NULL when memory for them is not there. */
-lac__request *lac__request_create(lac_core *core, const lac__stream_key *key,
-                                  const lac_submit *submit);
+lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
+                                 const lac_submit *submit);
 /* Takes it out of whatever list it is in and frees it with all its memory. */
-void lac__request_free(lac_core *core, lac__request *request);
+void lac__record_free(lac_core *core, lac__request *request);
 /* Memory it holds besides its record, kept within options.bytes_max by those who refuse. */
-void lac__request_charge(lac_core *core, lac__request *request, int64_t bytes);
-bool lac__request_memory_left(const lac_core *core, uint64_t bytes);
+void lac__record_charge(lac_core *core, lac__request *request, int64_t bytes);
+bool lac__record_memory_left(const lac_core *core, uint64_t bytes);
 /* The only ways between the lists. */
-void lac__request_to_queue(lac_core *core, lac__request *request);
-void lac__request_to_group(lac_core *core, lac__request *request, lac__group *group);
-void lac__request_to_done(lac_core *core, lac__request *request);
-lac__request *lac__request_by_id(const lac_core *core, uint64_t id);
-lac__request *lac__request_by_stream(const lac_core *core, const lac__stream_key *key);
+void lac__record_to_queue(lac_core *core, lac__request *request);
+void lac__record_to_group(lac_core *core, lac__request *request, lac__group *group);
+void lac__record_to_done(lac_core *core, lac__request *request);
+lac__request *lac__record_by_id(const lac_core *core, uint64_t id);
+lac__request *lac__record_by_stream(const lac_core *core, const lac__stream_key *key);
 /* Appends accepted tokens; false when the memory budget is spent. */
-bool lac__request_accept(lac_core *core, lac__request *request, const uint32_t *tokens,
-                         uint32_t count);
+bool lac__record_accept(lac_core *core, lac__request *request, const uint32_t *tokens,
+                        uint32_t count);
 /* Sets its end (DONE or REFUSED), tells the group to stop if it runs, and delivers. Frees it when
  * its client has everything: the pointer is dead afterwards. */
-void lac__request_finish(lac_core *core, lac__request *request, lac_finish finish);
-void lac__request_refuse(lac_core *core, lac__request *request, lac__outcome outcome,
-                         lac_status status, uint32_t retry_after_ms, const char *format, ...)
+void lac__record_finish(lac_core *core, lac__request *request, lac_finish finish);
+void lac__record_refuse(lac_core *core, lac__request *request, lac__outcome outcome,
+                        lac_status status, uint32_t retry_after_ms, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* The client is gone or said stop: the group hears it at once, the record goes. */
-void lac__request_abandon(lac_core *core, lac__request *request);
+void lac__record_abandon(lac_core *core, lac__request *request);
 /* Deadlines, waiting for nobody, slow clients. */
-void lac__requests_tick(lac_core *core);
-void lac__requests_settle(lac_core *core);
-void lac__requests_free(lac_core *core);
+void lac__records_tick(lac_core *core);
+void lac__records_settle(lac_core *core);
+void lac__records_free(lac_core *core);
 
 /* ---- queue.c ---- */
 

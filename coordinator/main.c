@@ -1,0 +1,380 @@
+/* lacuna-coordinator: builds the parts, runs the loop, drains, frees. It owns the process (loop,
+ * clock, signals, standard output) and passes messages between the parts; it decides nothing about
+ * requests. One thread: the loop's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "base/rng.h"
+#include "core/core.h"
+#include "epoch.h"
+#include "frontend/frontend.h"
+#include "link/link.h"
+#include "options.h"
+#include "wire/socket.h"
+
+enum {
+    TICK_MS = 100,
+    CLOCK_STEP_MAX_MS = 1000, /* what one blocked turn of the loop may cost the fleet's leases */
+    FLUSH_MS = 500,           /* for the last bytes of answers after the last request ended */
+    METRIC_SERIES_MAX = 1024
+};
+
+/* The parts of the process. */
+typedef struct {
+    lac__options options;
+    uint64_t epoch;
+    uv_loop_t loop;
+    lac_metrics *metrics;
+    lac_core *core;
+    lac_frontend *frontend; /* NULL with --http off */
+    lac_wire *wire;
+    lac_link *link;
+    uv_timer_t tick;
+    uv_signal_t sigterm, sigint;
+
+    uint64_t core_ms, seen_ms; /* the core's clock, and the machine's when it was last read */
+    uint64_t started_ms, tick_due_ms;
+    bool stepping;
+    bool draining, stopping;
+    uint64_t drain_until_ms, flush_until_ms;
+    lac_metric *loop_lag, *rss, *uptime;
+} coordinator;
+
+/* ---- time ---- */
+
+/* Time for the core: the machine's, except that a turn of the loop that was blocked counts as at
+ * most one second. Otherwise our own pause would look like everybody's silence. */
+static uint64_t core_now(coordinator *c)
+{
+    uint64_t now = lac_now_ms(), passed = now - c->seen_ms;
+    c->seen_ms = now;
+    c->core_ms += passed > CLOCK_STEP_MAX_MS ? CLOCK_STEP_MAX_MS : passed;
+    return c->core_ms;
+}
+
+/* ---- events and actions ---- */
+
+static void step(coordinator *c, const lac_event *event)
+{
+    /* Neither sockets nor the front end call back while they send, so a step is never inside
+     * another; a message could not be kept for later, it dies with the call that brought it. */
+    LAC_ASSERT(!c->stepping);
+    c->stepping = true;
+    lac_core_step(c->core, core_now(c), event);
+    c->stepping = false;
+}
+
+static void on_link_event(void *arg, const lac_event *event)
+{
+    step(arg, event);
+}
+
+static lac_status on_action(void *arg, const lac_action *action)
+{
+    coordinator *c = arg;
+    if (action->plane != LAC_PLANE_HTTP)
+        return c->link ? lac_link_send(c->link, action) : LAC_EPEER;
+    if (!c->frontend)
+        return LAC_EPEER;
+    lac_frontend_deliver(c->frontend, action->msg);
+    return LAC_OK;
+}
+
+static void on_note(void *arg, lac_log_level level, const char *text)
+{
+    (void)arg;
+    lac_log(level, "%s", text);
+}
+
+/* ---- what the front end asks ---- */
+
+static void http_emit(void *arg, const lac_msg *msg)
+{
+    lac_event event = {.kind = LAC_EVENT_MESSAGE, .plane = LAC_PLANE_HTTP, .peer = 0, .msg = msg};
+    step(arg, &event);
+}
+
+static bool http_ready(void *arg)
+{
+    coordinator *c = arg;
+    return lac_core_ready(c->core);
+}
+
+static bool http_alive(void *arg)
+{
+    (void)arg;
+    return true; /* the loop that answers is the loop that works */
+}
+
+typedef struct {
+    lac_buf *out;
+    bool any;
+} model_list;
+
+static void add_model(void *arg, const lac_core_model *model)
+{
+    model_list *list = arg;
+    lac_buf_text(list->out, list->any ? ",{\"id\":" : "{\"id\":");
+    lac_buf_json(list->out, model->name, strlen(model->name));
+    lac_buf_printf(list->out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"lacuna\"",
+                   (long long)model->created_s);
+    lac_buf_text(list->out, ",\"architecture\":");
+    lac_buf_json(list->out, model->architecture, strlen(model->architecture));
+    lac_buf_printf(list->out, ",\"context_max\":%u}", model->context_max);
+    list->any = true;
+}
+
+static void http_models(void *arg, lac_buf *out)
+{
+    coordinator *c = arg;
+    model_list list = {.out = out};
+    lac_core_models(c->core, add_model, &list);
+}
+
+static uint64_t resident_bytes(void)
+{
+    size_t rss = 0;
+    return uv_resident_set_memory(&rss) ? 0 : rss;
+}
+
+static void http_metrics(void *arg, lac_buf *out)
+{
+    coordinator *c = arg;
+    lac_metric_set(c->rss, (double)resident_bytes());
+    lac_metric_set(c->uptime, (double)(lac_now_ms() - c->started_ms) / 1000.0);
+    lac_metrics_render(c->metrics, out);
+}
+
+/* ---- the end ---- */
+
+static void on_frontend_closed(void *arg)
+{
+    (void)arg;
+}
+
+/* Lets go of every handle: the loop then runs out of work and uv_run returns. */
+static void stop(coordinator *c)
+{
+    if (c->stopping)
+        return;
+    c->stopping = true;
+    uv_close((uv_handle_t *)&c->tick, NULL);
+    uv_close((uv_handle_t *)&c->sigterm, NULL);
+    uv_close((uv_handle_t *)&c->sigint, NULL);
+    lac_link_destroy(&c->link);
+    if (c->frontend)
+        lac_frontend_close(&c->frontend, on_frontend_closed, c);
+}
+
+static void drain_step(coordinator *c)
+{
+    uint64_t now = lac_now_ms();
+    if (!c->flush_until_ms && (!lac_core_live(c->core) || now >= c->drain_until_ms)) {
+        if (lac_core_live(c->core))
+            lac_warn("stopping with %zu requests unfinished after %d ms", lac_core_live(c->core),
+                     LAC_DRAIN_MS);
+        if (c->frontend)
+            lac_frontend_drain(c->frontend);
+        c->flush_until_ms = now + FLUSH_MS;
+    }
+    if (c->flush_until_ms && now >= c->flush_until_ms)
+        stop(c);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    coordinator *c = handle->data;
+    if (c->draining) {
+        lac_info("second signal %d: stopping at once", number);
+        stop(c);
+        return;
+    }
+    lac_info("signal %d: refusing new requests, %zu to finish", number, lac_core_live(c->core));
+    c->draining = true;
+    c->drain_until_ms = lac_now_ms() + LAC_DRAIN_MS;
+    lac_core_drain(c->core, core_now(c));
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+    coordinator *c = handle->data;
+    uint64_t now = lac_now_ms();
+    lac_metric_observe(c->loop_lag,
+                       now > c->tick_due_ms ? (double)(now - c->tick_due_ms) / 1000.0 : 0);
+    c->tick_due_ms = now + TICK_MS;
+    lac_event event = {.kind = LAC_EVENT_TICK, .wall_s = lac_wall_s()};
+    step(c, &event);
+    if (c->draining)
+        drain_step(c);
+}
+
+/* ---- building ---- */
+
+static lac_status take_epoch(coordinator *c, lac_error *err)
+{
+    bool preset = !*c->options.state_dir;
+    if (preset)
+        lac__state_dir_default(c->options.state_dir, sizeof c->options.state_dir);
+    lac_status status = lac__epoch_next(c->options.state_dir, &c->epoch, err);
+    if (status == LAC_OK)
+        lac_info("state-dir %s%s epoch %llu", c->options.state_dir,
+                 preset ? " (no --state-dir given)" : "", (unsigned long long)c->epoch);
+    return status;
+}
+
+static void make_metrics(coordinator *c)
+{
+    static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                    0.1,   0.25,   0.5,   1,    2.5,   10};
+    c->metrics = lac_metrics_create(METRIC_SERIES_MAX);
+    c->loop_lag = lac_metrics_histogram(c->metrics, "lacuna_loop_lag_seconds",
+                                        "How late the loop's timer came.", "", bounds,
+                                        sizeof bounds / sizeof *bounds);
+    c->rss = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "process_resident_memory_bytes",
+                                "Resident memory.", "");
+    c->uptime = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_uptime_seconds",
+                                   "Since the start.", "");
+    lac_metric_set(lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_build_info",
+                                      "The running version.", "version=\"" LAC_VERSION "\""),
+                   1);
+    lac_metric_set(
+        lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_epoch", "The start count.", ""),
+        (double)c->epoch);
+}
+
+static lac_status open_http(coordinator *c, lac_error *err)
+{
+    if (!c->options.http_on)
+        return LAC_OK;
+    lac_frontend_options options = {.host = c->options.http_host,
+                                    .port = c->options.http_port,
+                                    .allow_wide = c->options.insecure_wide};
+    lac_frontend_hooks hooks = {.arg = c,
+                                .emit = http_emit,
+                                .ready = http_ready,
+                                .alive = http_alive,
+                                .models = http_models,
+                                .metrics = http_metrics};
+    lac_status status =
+        lac_frontend_create(&c->loop, &options, &hooks, c->metrics, &c->frontend, err);
+    return status == LAC_OK ? LAC_OK : lac_fail_in(err, "http %s", c->options.http);
+}
+
+static lac_status open_planes(coordinator *c, lac_error *err)
+{
+    lac_status status = lac_wire_create(&c->wire, err);
+    if (status != LAC_OK)
+        return status;
+    lac_link_options options = {.workers = c->options.worker_plane,
+                                .clients = c->options.client_plane,
+                                .allow_wide = c->options.insecure_wide};
+    return lac_link_create(c->wire, &c->loop, &options, c->metrics, on_link_event, c, &c->link,
+                           err);
+}
+
+static void make_core(coordinator *c)
+{
+    uint64_t seed = 0;
+    lac_random_bytes(&seed, sizeof seed);
+    lac_core_options options = {
+        .epoch = c->epoch,
+        .seed = seed,
+        .queue_max = (uint32_t)c->options.queue,
+        .queue_tokens_max = (uint64_t)c->options.queue_tokens,
+        .policy = c->options.policy,
+        .http_address = c->frontend ? lac_frontend_address(c->frontend) : NULL,
+        .note = on_note,
+        .note_arg = c,
+    };
+    c->core = lac_core_create(&options, c->metrics, on_action, c);
+    LAC_ASSERT(c->core); /* the policy's name was checked */
+}
+
+static void start_handles(coordinator *c)
+{
+    c->started_ms = c->seen_ms = lac_now_ms();
+    c->core_ms = 1;
+    c->tick_due_ms = c->started_ms;
+    c->tick.data = c->sigterm.data = c->sigint.data = c;
+    uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
+    uv_signal_start(&c->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&c->sigint, on_signal, SIGINT);
+}
+
+/* On failure the caller's destroy() takes down what was built. */
+static lac_status build(coordinator *c, lac_error *err)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (uv_loop_init(&c->loop))
+        return lac_fail(err, LAC_EIO, "the event loop could not be made");
+    uv_timer_init(&c->loop, &c->tick);
+    uv_signal_init(&c->loop, &c->sigterm);
+    uv_signal_init(&c->loop, &c->sigint);
+    lac_status status = take_epoch(c, err);
+    if (status != LAC_OK)
+        return status;
+    make_metrics(c);
+    status = open_http(c, err);
+    if (status != LAC_OK)
+        return status;
+    make_core(c);
+    status = open_planes(c, err);
+    if (status != LAC_OK)
+        return status;
+    start_handles(c);
+    return LAC_OK;
+}
+
+static void announce(const coordinator *c)
+{
+    printf("http %s\n", c->frontend ? lac_frontend_address(c->frontend) : "off");
+    printf("client-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_CLIENT));
+    printf("worker-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_WORKER));
+    printf("ready to accept workers\n");
+    fflush(stdout);
+}
+
+static void destroy(coordinator *c)
+{
+    stop(c);
+    uv_run(&c->loop, UV_RUN_DEFAULT);
+    lac_wire_destroy(&c->wire);
+    lac_core_destroy(&c->core);
+    lac_metrics_destroy(&c->metrics);
+    int busy = uv_loop_close(&c->loop);
+    LAC_ASSERT(!busy); /* a handle was forgotten */
+    uv_library_shutdown();
+}
+
+int main(int argc, char **argv)
+{
+    static coordinator c;
+    lac_error err = {0};
+    lac__task task;
+    if (lac__options_load(argc, argv, &c.options, &task, &err) != LAC_OK) {
+        fprintf(stderr, "lacuna-coordinator: %s\n", err.text);
+        return 2;
+    }
+    if (task != LAC__RUN) {
+        lac__options_print(task);
+        return 0;
+    }
+    lac_log_setup(c.options.level, "coordinator", c.options.log_json);
+    lac_status status = build(&c, &err);
+    if (status == LAC_OK) {
+        announce(&c);
+        uv_run(&c.loop, UV_RUN_DEFAULT);
+    } else {
+        fprintf(stderr, "lacuna-coordinator: %s\n", err.text);
+    }
+    destroy(&c);
+    return status == LAC_OK ? 0 : 1;
+}

@@ -1,0 +1,126 @@
+/* The table of the coordinator's options and the checks beyond type and range. Runs at start. */
+#include "options.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "core/core.h"
+
+#define FIELD(name)  offsetof(lac__options, name)
+#define STRING(name) LAC_OPT_STRING, FIELD(name), sizeof((lac__options *)0)->name
+
+/* clang-format off */
+static const lac_option table[] = {
+    {"http", STRING(http), "127.0.0.1:8080", 0, 0, false, "HOST:PORT",
+     "where OpenAI clients connect; port 0 = any free one, \"off\" = nowhere"},
+    {"client-plane", STRING(client_plane), "tcp://127.0.0.1:7070", 0, 0, false, "tcp://HOST:PORT",
+     "where native clients connect"},
+    {"worker-plane", STRING(worker_plane), "tcp://127.0.0.1:7071", 0, 0, false, "tcp://HOST:PORT",
+     "where workers connect"},
+    {"state-dir", STRING(state_dir), NULL, 0, 0, false, "DIR",
+     "what must outlive a restart; default: lacuna under XDG_STATE_HOME or ~/.local/state"},
+    {"queue", LAC_OPT_INT, FIELD(queue), 0, "256", 1, LAC_REQUESTS_MAX, false, "N",
+     "requests that may wait for a worker; more are refused with 429"},
+    {"queue-tokens", LAC_OPT_SIZE, FIELD(queue_tokens), 0, "1M", 1, 1e12, false, "N",
+     "their estimated prompt tokens"},
+    {"policy", STRING(policy), "least-loaded", 0, 0, false, "NAME",
+     "how a worker is chosen: least-loaded or round-robin"},
+    {"log-level", STRING(log_level), "info", 0, 0, false, "LEVEL",
+     "error, warn, info, debug or trace"},
+    {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
+     "log in JSON lines"},
+    {"insecure-wide", LAC_OPT_BOOL, FIELD(insecure_wide), 0, NULL, 0, 0, false, "",
+     "allow addresses beyond loopback without keys: for test namespaces only"},
+};
+/* clang-format on */
+enum { OPTIONS = sizeof table / sizeof *table };
+
+static bool asks(int argc, char **argv, const char *flag)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], flag))
+            return true;
+    return false;
+}
+
+/* "HOST:PORT" or "[V6]:PORT". */
+static lac_status split_address(const char *text, char *host, size_t size, uint16_t *port,
+                                lac_error *err)
+{
+    const char *colon = strrchr(text, ':');
+    int64_t number = 0;
+    if (!colon || !lac_parse_i64(colon + 1, 0, 65535, &number))
+        return lac_fail(err, LAC_EINVAL, "http is \"%s\", expected HOST:PORT with port 0..65535",
+                        text);
+    const char *from = text;
+    size_t length = (size_t)(colon - text);
+    if (length >= 2 && from[0] == '[' && from[length - 1] == ']') {
+        from++;
+        length -= 2;
+    }
+    if (!length || length >= size)
+        return lac_fail(err, LAC_EINVAL, "http is \"%s\", expected HOST:PORT with a host", text);
+    memcpy(host, from, length);
+    host[length] = 0;
+    *port = (uint16_t)number;
+    return LAC_OK;
+}
+
+static lac_status check(lac__options *o, lac_error *err)
+{
+    o->http_on = strcmp(o->http, "off") != 0;
+    if (o->http_on) {
+        lac_status status =
+            split_address(o->http, o->http_host, sizeof o->http_host, &o->http_port, err);
+        if (status != LAC_OK)
+            return status;
+    }
+    if (!lac_log_level_parse(o->log_level, &o->level))
+        return lac_fail(err, LAC_EINVAL,
+                        "log-level is \"%s\", allowed: error, warn, info, debug, trace",
+                        o->log_level);
+    if (!lac_core_policy_known(o->policy))
+        return lac_fail(err, LAC_EINVAL, "policy is \"%s\", allowed: least-loaded, round-robin",
+                        o->policy);
+    return LAC_OK;
+}
+
+lac_status lac__options_load(int argc, char **argv, lac__options *out, lac__task *task,
+                             lac_error *err)
+{
+    *task = asks(argc, argv, "--help") || asks(argc, argv, "-h") ? LAC__HELP
+            : asks(argc, argv, "--version")                      ? LAC__VERSION
+            : asks(argc, argv, "--print-config")                 ? LAC__SAMPLE
+                                                                 : LAC__RUN;
+    if (*task != LAC__RUN)
+        return LAC_OK;
+    const char *words[1];
+    size_t words_count = 0;
+    lac_status status =
+        lac_config_load(table, OPTIONS, argc, argv, out, words, 1, &words_count, err);
+    if (status != LAC_OK)
+        return status;
+    if (words_count)
+        return lac_fail(err, LAC_EINVAL, "\"%s\" is no option (see --help)", words[0]);
+    return check(out, err);
+}
+
+void lac__options_print(lac__task task)
+{
+    switch (task) {
+    case LAC__HELP:
+        puts("usage: lacuna-coordinator [--config FILE] [options]\n\n"
+             "Takes requests from OpenAI and native clients and hands them to workers.\n"
+             "Every option is also a line of the config file and a variable LACUNA_NAME.\n");
+        lac_config_help(table, OPTIONS, stdout);
+        puts("\n  --print-config   write a sample config file and end\n"
+             "  --version        write the version and end\n"
+             "  --help           write this and end");
+        break;
+    case LAC__VERSION: puts("lacuna-coordinator " LAC_VERSION); break;
+    case LAC__SAMPLE: lac_config_sample(table, OPTIONS, stdout); break;
+    case LAC__RUN: break;
+    }
+}

@@ -1,0 +1,40 @@
+/* The coordinator's options: one struct, filled from one table (base/config.h). */
+#ifndef LAC_COORDINATOR_OPTIONS_H
+#define LAC_COORDINATOR_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/status.h"
+
+typedef struct {
+    char http[LAC_ENDPOINT_MAX + 1];
+    char client_plane[LAC_ENDPOINT_MAX + 1];
+    char worker_plane[LAC_ENDPOINT_MAX + 1];
+    char state_dir[LAC_ENDPOINT_MAX + 1];
+    int64_t queue, queue_tokens;
+    char policy[32];
+    char log_level[16];
+    bool log_json;
+    bool insecure_wide;
+
+    /* Made of the above. */
+    bool http_on;
+    char http_host[LAC_ENDPOINT_MAX + 1];
+    uint16_t http_port;
+    lac_log_level level;
+} lac__options;
+
+/* What the program is to do: run, or print something and end. */
+typedef enum { LAC__RUN, LAC__HELP, LAC__VERSION, LAC__SAMPLE } lac__task;
+
+/* Reads table, file, environment and argv and checks what the table cannot. */
+lac_status lac__options_load(int argc, char **argv, lac__options *out, lac__task *task,
+                             lac_error *err);
+/* Prints what HELP, VERSION and SAMPLE ask for. */
+void lac__options_print(lac__task task);
+
+#endif
