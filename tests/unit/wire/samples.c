@@ -1,0 +1,336 @@
+/* The sample messages. A field added to a message must be set here and shown in dump.c: the sizes
+ * below say so when one is forgotten. */
+#include <string.h>
+
+#include "samples.h"
+
+_Static_assert(
+    sizeof(lac_hello) == 456 && sizeof(lac_heartbeat) == 104 && sizeof(lac_step_item) == 328 &&
+        sizeof(lac_dispatch) == 456 && sizeof(lac_submit) == 496 &&
+        sizeof(lac_group_status) == 336 && sizeof(lac_status_reply) == 392 &&
+        sizeof(lac_sampling) == 352 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264,
+    "a message changed: set its new field in samples.c, show it in dump.c, then the size");
+
+#define SPAN(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static const uint32_t tokens[] = {0, 1, 127, 128, 16384, LAC_VOCAB_MAX - 1};
+static const lac_chat_message chat[] = {
+    {"system", SPAN("be brief")},
+    {"user", SPAN("h\xc3\xa9llo \xf0\x9f\x8c\x8d\n\0nul inside")},
+    {"assistant", {NULL, 0}},
+};
+static const lac_logit_bias bias[] = {{3, -100.0f}, {LAC_VOCAB_MAX - 1, 99.5f}};
+static const lac_top_logprob top[] = {{5, -0.25f, SPAN(" the")}, {6, -1e9f, SPAN("\xf0\x9f")}};
+static const lac_logprob logprobs[] = {
+    {{0, -0.5f, SPAN("a")}, 2, top},   {{1, 0.0f, {NULL, 0}}, 0, NULL},
+    {{127, -2, SPAN("b")}, 1, top},    {{128, -3, SPAN("c")}, 0, NULL},
+    {{16384, -4, SPAN("d")}, 0, NULL}, {{9, -5, SPAN("e")}, 2, top},
+};
+
+static lac_sampling sampling(void)
+{
+    lac_sampling s = {.temperature = 0.7f,
+                      .top_p = 0.9f,
+                      .min_p = 0.05f,
+                      .top_k = 40,
+                      .repetition_penalty = 1.1f,
+                      .presence_penalty = -0.5f,
+                      .frequency_penalty = 0.25f,
+                      .has_seed = true,
+                      .seed = UINT64_C(0xfedcba9876543210),
+                      .choice = 3,
+                      .max_tokens = 512,
+                      .min_tokens = 2,
+                      .ignore_eos = true,
+                      .logprobs = true,
+                      .top_logprobs = LAC_TOP_LOGPROBS_MAX,
+                      .stops_count = 2,
+                      .bias_count = COUNT(bias),
+                      .bias = bias};
+    s.stops[0].length = 2;
+    memcpy(s.stops[0].bytes, "\n\n", 2);
+    s.stops[1].length = LAC_STOP_BYTES_MAX;
+    memset(s.stops[1].bytes, 'x', LAC_STOP_BYTES_MAX);
+    return s;
+}
+
+static const lac_chunk full_chunk = {.first_pos = 7,
+                                     .tokens_count = COUNT(tokens),
+                                     .tokens = tokens,
+                                     .text = SPAN("whole \xe4\xb8\xad\xe6\x96\x87"),
+                                     .logprobs_count = COUNT(logprobs),
+                                     .logprobs = logprobs};
+
+/* ---- one function a message ---- */
+
+static void hello(lac_msg *m)
+{
+    static const lac_running running[] = {{1, 2, 3}, {UINT64_MAX, UINT32_MAX, LAC_CONTEXT_MAX}};
+    m->body.hello =
+        (lac_hello){.group = "g0.A_-",
+                    .incarnation = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+                    .rank = 5,
+                    .pp = 2,
+                    .tp = 3,
+                    .features = UINT64_C(1) << 63,
+                    .pid = 4242,
+                    .model = "SmolLM2-135M-Instruct",
+                    .architecture = "llama",
+                    .chat_family = "chatml",
+                    .isa = "avx512-vnni",
+                    .layers = 30,
+                    .vocab = 49152,
+                    .context_max = 8192,
+                    .slots = 16,
+                    .kv_pages = 1024,
+                    .model_bytes = 98362432,
+                    .threads = 2,
+                    .running_count = COUNT(running),
+                    .running = running};
+    memset(m->body.hello.model_digest.bytes, 0xab, 32);
+}
+
+static void heartbeat(lac_msg *m)
+{
+    m->body.heartbeat = (lac_heartbeat){.report_seq = 1,
+                                        .step_counter = 2,
+                                        .busy = true,
+                                        .step_age_ms = 3,
+                                        .queued = 4,
+                                        .running = 5,
+                                        .kv_pages_used = 6,
+                                        .kv_pages = 7,
+                                        .dispatch_seq_seen = 8,
+                                        .prompt_tokens = 9,
+                                        .output_tokens = 10,
+                                        .itl_us = 11,
+                                        .prefill_us = 12,
+                                        .rss_bytes = UINT64_MAX,
+                                        .active_layers = 30,
+                                        .draining = true};
+}
+
+static void step_output(lac_msg *m)
+{
+    static lac_step_item items[3];
+    items[0] = (lac_step_item){.request = 11, .attempt = 1, .chunk = full_chunk};
+    items[1] = (lac_step_item){
+        .request = 12, .attempt = 2, .finish = LAC_FINISH_STOP, .usage = {10, 20, 5}};
+    items[2] = (lac_step_item){.request = 13,
+                               .attempt = 3,
+                               .finish = LAC_FINISH_ERROR,
+                               .error = LAC_ETOOBIG,
+                               .reason = "prompt has 9000 tokens, allowed: 8192"};
+    m->body.step_output = (lac_step_output){.items_count = COUNT(items), .items = items};
+}
+
+static void drained(lac_msg *m)
+{
+    (void)m;
+}
+
+static void fault(lac_msg *m)
+{
+    m->body.fault = (lac_fault){.status = LAC_ECORRUPT, .reason = "tensor blk.3 is cut short"};
+}
+
+static void hello_ack(lac_msg *m)
+{
+    m->body.hello_ack = (lac_hello_ack){
+        .session = 77, .epoch = 8, .incarnation = {9, 9}, .heartbeat_ms = 500, .lease_ms = 6000};
+}
+
+static void hello_reject(lac_msg *m)
+{
+    m->body.hello_reject =
+        (lac_hello_reject){.major_min = 1, .major_max = 2, .reason = "model digest differs"};
+}
+
+static void reregister(lac_msg *m)
+{
+    m->body.die = (lac_die){.reason = "unknown peer"};
+}
+
+static void die(lac_msg *m)
+{
+    m->body.die = (lac_die){.reason = "fenced"};
+}
+
+static void dispatch(lac_msg *m)
+{
+    m->body.dispatch = (lac_dispatch){
+        .request = 99,
+        .attempt = 1,
+        .dispatch_seq = 1000,
+        .deadline_ms = 30000,
+        .prompt = {.kind = LAC_PROMPT_CHAT, .messages_count = COUNT(chat), .messages = chat},
+        .accepted_count = COUNT(tokens),
+        .accepted = tokens,
+        .sampling = sampling(),
+        .echo = true};
+}
+
+static void dispatch_ids(lac_msg *m)
+{
+    dispatch(m);
+    m->body.dispatch.prompt =
+        (lac_prompt){.kind = LAC_PROMPT_IDS, .ids_count = COUNT(tokens), .ids = tokens};
+}
+
+static void cancel(lac_msg *m)
+{
+    m->body.cancel = (lac_cancel){.request = 99, .attempt = 4};
+}
+
+static void drain(lac_msg *m)
+{
+    m->body.drain = (lac_drain){.deadline_ms = 5000};
+}
+
+static void submit(lac_msg *m)
+{
+    m->body.submit = (lac_submit){
+        .stream = 1,
+        .model = "SmolLM2-135M-Instruct",
+        .prompt = {.kind = LAC_PROMPT_TEXT, .text = SPAN("Once upon \xe2\x98\x83\0 a time")},
+        .sampling = sampling(),
+        .deadline_ms = 60000,
+        .credit = 64,
+        .echo = true};
+}
+
+static void submit_plain(lac_msg *m)
+{
+    m->body.submit = (lac_submit){.stream = 2,
+                                  .prompt = {.kind = LAC_PROMPT_TEXT},
+                                  .sampling = lac_sampling_default(),
+                                  .credit = 1};
+}
+
+static void submit_chat(lac_msg *m)
+{
+    submit(m);
+    m->body.submit.prompt =
+        (lac_prompt){.kind = LAC_PROMPT_CHAT, .messages_count = COUNT(chat), .messages = chat};
+}
+
+static void client_cancel(lac_msg *m)
+{
+    m->body.client_cancel = (lac_client_cancel){.stream = 5};
+}
+
+static void credit(lac_msg *m)
+{
+    m->body.credit = (lac_credit){.stream = 5, .messages = LAC_CREDIT_MAX};
+}
+
+static void status_query(lac_msg *m)
+{
+    m->body.status_query = (lac_status_query){.stream = 6};
+}
+
+static void accepted(lac_msg *m)
+{
+    m->body.accepted = (lac_accepted){.stream = 5, .request = 99, .model = "m"};
+}
+
+static void tokens_message(lac_msg *m)
+{
+    m->body.tokens = (lac_tokens){.stream = 5, .chunk = full_chunk};
+}
+
+static void done(lac_msg *m)
+{
+    m->body.done = (lac_done){.stream = 5, .finish = LAC_FINISH_LENGTH, .usage = {1, 2, 3}};
+}
+
+static void refused(lac_msg *m)
+{
+    m->body.refused = (lac_refused){
+        .stream = 5, .status = LAC_BUSY, .retry_after_ms = 1500, .reason = "256 requests wait"};
+}
+
+static void status_reply(lac_msg *m)
+{
+    static const lac_rank_status ranks[] = {{0, 100, 30, 1 << 20}, {1, 101, 29, 2 << 20}};
+    static const lac_group_status groups[] = {
+        {.id = "g0",
+         .state = "READY",
+         .model = "m",
+         .isa = "avx2",
+         .layers = 30,
+         .slots = 16,
+         .running = 3,
+         .queued = 2,
+         .kv_pages_used = 10,
+         .kv_pages = 100,
+         .itl_us = 9000,
+         .output_tokens = 12345,
+         .heartbeat_age_ms = 120,
+         .ranks_count = COUNT(ranks),
+         .ranks = ranks},
+        {.id = "g1", .state = "DEAD"},
+    };
+    m->body.status_reply = (lac_status_reply){.stream = 6,
+                                              .version = "0.1.0",
+                                              .http = "127.0.0.1:8080",
+                                              .epoch = 3,
+                                              .uptime_ms = 1000,
+                                              .queued = 1,
+                                              .running = 2,
+                                              .requests_total = 30,
+                                              .tokens_total = 400,
+                                              .groups_count = COUNT(groups),
+                                              .groups = groups};
+}
+
+static const struct {
+    const char *name;
+    lac_msg_type type;
+    void (*make)(lac_msg *m);
+} samples[SAMPLES] = {
+    {"hello", LAC_MSG_HELLO, hello},
+    {"heartbeat", LAC_MSG_HEARTBEAT, heartbeat},
+    {"step_output", LAC_MSG_STEP_OUTPUT, step_output},
+    {"drained", LAC_MSG_DRAINED, drained},
+    {"fault", LAC_MSG_FAULT, fault},
+    {"hello_ack", LAC_MSG_HELLO_ACK, hello_ack},
+    {"hello_reject", LAC_MSG_HELLO_REJECT, hello_reject},
+    {"reregister", LAC_MSG_REREGISTER, reregister},
+    {"die", LAC_MSG_DIE, die},
+    {"dispatch", LAC_MSG_DISPATCH, dispatch},
+    {"dispatch_ids", LAC_MSG_DISPATCH, dispatch_ids},
+    {"cancel", LAC_MSG_CANCEL, cancel},
+    {"drain", LAC_MSG_DRAIN, drain},
+    {"submit", LAC_MSG_SUBMIT, submit},
+    {"submit_plain", LAC_MSG_SUBMIT, submit_plain},
+    {"submit_chat", LAC_MSG_SUBMIT, submit_chat},
+    {"client_cancel", LAC_MSG_CLIENT_CANCEL, client_cancel},
+    {"credit", LAC_MSG_CREDIT, credit},
+    {"status_query", LAC_MSG_STATUS_QUERY, status_query},
+    {"accepted", LAC_MSG_ACCEPTED, accepted},
+    {"tokens", LAC_MSG_TOKENS, tokens_message},
+    {"done", LAC_MSG_DONE, done},
+    {"refused", LAC_MSG_REFUSED, refused},
+    {"status_reply", LAC_MSG_STATUS_REPLY, status_reply},
+    {"status_reply_empty", LAC_MSG_STATUS_REPLY, drained},
+};
+
+const char *sample_name(int index)
+{
+    return samples[index].name;
+}
+
+void sample_make(int index, lac_msg *out)
+{
+    memset(out, 0, sizeof *out);
+    out->envelope = (lac_envelope){.type = (uint16_t)samples[index].type,
+                                   .epoch = UINT64_C(0x0102030405060708),
+                                   .session = UINT64_C(0x1112131415161718),
+                                   .seq = UINT64_C(0x2122232425262728)};
+    samples[index].make(out);
+}

@@ -1,0 +1,18 @@
+/* One message of every type with every field set to a value of its own, and a text of every field,
+ * so that tests can ask whether anything was lost on the way. Static storage, one thread. */
+#ifndef TEST_WIRE_SAMPLES_H
+#define TEST_WIRE_SAMPLES_H
+
+#include "base/mem.h"
+#include "base/msg.h"
+
+enum { SAMPLES = 25 };
+/* The sample's file name in the corpus, without its ending. */
+const char *sample_name(int index);
+/* Fills *out; what it points to is static and shared by later calls of the same index. */
+void sample_make(int index, lac_msg *out);
+
+/* Appends every field of the body as "name=value" lines. */
+void msg_dump(const lac_msg *msg, lac_buf *out);
+
+#endif

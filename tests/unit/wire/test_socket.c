@@ -1,0 +1,555 @@
+/* Sockets in a real loop: nothing stalls, slow and vanished peers are told apart, nothing stale
+ * reaches a restarted router, and what is malformed is counted and leaves the connection usable. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+#include <zmq.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/codec.h"
+#include "wire/socket.h"
+
+enum { DEALERS = 4, MESSAGES = 80000, WINDOW = 64 };
+
+static lac_wire *wire;
+static uv_loop_t loop;
+static lac_error err;
+
+static void setup(void)
+{
+    ck_assert_int_eq(lac_wire_create(&wire, &err), LAC_OK);
+    uv_loop_init(&loop);
+}
+
+static void teardown(void)
+{
+    while (uv_run(&loop, UV_RUN_DEFAULT))
+        ;
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    lac_wire_destroy(&wire);
+    ck_assert_ptr_null(wire);
+}
+
+static lac_socket *open_socket(lac_socket_kind kind, const char *endpoint,
+                               const lac_socket_events *events)
+{
+    lac_socket *s;
+    lac_status status = lac_socket_open(wire, &loop, kind, endpoint, false, events, &s, &err);
+    ck_assert_msg(status == LAC_OK, "%s", err.text);
+    return s;
+}
+
+/* Turns the loop until `done`, or fails after ten seconds. A timer keeps it from blocking for ever.
+ */
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void run_until(bool (*done)(void))
+{
+    uv_timer_t timer;
+    uv_timer_init(&loop, &timer);
+    uv_timer_start(&timer, on_timer, 20, 20);
+    uint64_t end = lac_now_ms() + 10000;
+    while (!done() && lac_now_ms() < end)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_msg(done(), "nothing came for ten seconds");
+}
+
+static lac_msg cancel(uint64_t request)
+{
+    lac_msg msg = {.envelope = {.type = LAC_MSG_CANCEL, .seq = request}};
+    msg.body.cancel.request = request;
+    return msg;
+}
+
+/* ---- many messages ---- */
+
+static struct {
+    lac_socket *router;
+    unsigned echoed, finished;
+    char endpoint[LAC_ENDPOINT_MAX + 1];
+} echo;
+
+static void echo_back(void *arg, uint64_t peer, const lac_msg *msg)
+{
+    (void)arg;
+    ck_assert_int_eq(lac_socket_send(echo.router, peer, msg, &err), LAC_OK);
+    echo.echoed++;
+}
+
+/* A dealer of plain ZeroMQ in a thread and context of its own, with WINDOW messages on the way. */
+static void *dealer_thread(void *arg)
+{
+    lac_buf frame = {.cap = 1000};
+    lac_msg msg = cancel(1);
+    lac_codec_pack(&msg, &frame, NULL);
+    void *context = zmq_ctx_new(), *dealer = zmq_socket(context, ZMQ_DEALER);
+    int linger = 0;
+    zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_connect(dealer, echo.endpoint);
+    unsigned sent = 0, received = 0;
+    char data[256];
+    while (received < MESSAGES / DEALERS) {
+        while (sent < MESSAGES / DEALERS && sent < received + WINDOW) {
+            zmq_send(dealer, frame.data, frame.length, 0);
+            sent++;
+        }
+        if (zmq_recv(dealer, data, sizeof data, 0) >= 0)
+            received++;
+    }
+    zmq_close(dealer);
+    zmq_ctx_term(context);
+    lac_buf_free(&frame);
+    __atomic_fetch_add((unsigned *)arg, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static bool all_echoed(void)
+{
+    return __atomic_load_n(&echo.finished, __ATOMIC_SEQ_CST) == DEALERS;
+}
+
+START_TEST(eighty_thousand_messages_without_a_stall)
+{
+    lac_socket_events events = {.message = echo_back};
+    echo.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, "tcp://127.0.0.1:0", &events);
+    strcpy(echo.endpoint, lac_socket_endpoint(echo.router));
+    pthread_t threads[DEALERS];
+    for (int i = 0; i < DEALERS; i++)
+        pthread_create(&threads[i], NULL, dealer_thread, &echo.finished);
+    run_until(all_echoed);
+    for (int i = 0; i < DEALERS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(echo.echoed, MESSAGES);
+    ck_assert_uint_eq(lac_socket_stats_get(echo.router).received, MESSAGES);
+    ck_assert_uint_eq(lac_socket_stats_get(echo.router).bad, 0);
+    lac_socket_close(&echo.router);
+    ck_assert_ptr_null(echo.router);
+}
+END_TEST
+
+/* The same traffic through the pattern this one replaces, one receive a wake-up of the descriptor.
+ * It stalls, which shows that the test above can fail. */
+static struct {
+    void *zmq;
+    unsigned echoed;
+} naive;
+
+static void naive_poll(uv_poll_t *handle, int status, int events)
+{
+    (void)handle, (void)status, (void)events;
+    char id[255], data[256];
+    int id_length = zmq_recv(naive.zmq, id, sizeof id, ZMQ_DONTWAIT);
+    int length = id_length < 0 ? -1 : zmq_recv(naive.zmq, data, sizeof data, ZMQ_DONTWAIT);
+    if (length < 0)
+        return;
+    zmq_send(naive.zmq, id, (size_t)id_length, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    zmq_send(naive.zmq, data, (size_t)length, ZMQ_DONTWAIT);
+    naive.echoed++;
+}
+
+static void *naive_dealer(void *arg)
+{
+    void *dealer = arg;
+    char data[256];
+    for (unsigned sent = 0, received = 0; received < MESSAGES / DEALERS;) {
+        while (sent < received + WINDOW) {
+            zmq_send(dealer, "x", 1, ZMQ_DONTWAIT);
+            sent++;
+        }
+        if (zmq_recv(dealer, data, sizeof data, 0) < 0)
+            break; /* two seconds without an answer */
+        received++;
+    }
+    return NULL;
+}
+
+START_TEST(the_naive_pattern_stalls)
+{
+    void *context = zmq_ctx_new();
+    naive.zmq = zmq_socket(context, ZMQ_ROUTER);
+    ck_assert_int_eq(zmq_bind(naive.zmq, "tcp://127.0.0.1:*"), 0);
+    char endpoint[256];
+    size_t size = sizeof endpoint;
+    zmq_getsockopt(naive.zmq, ZMQ_LAST_ENDPOINT, endpoint, &size);
+    int fd, linger = 0, wait_ms = 2000;
+    size = sizeof fd;
+    zmq_getsockopt(naive.zmq, ZMQ_FD, &fd, &size);
+    static uv_poll_t poll; /* until the loop lets go of it */
+    uv_poll_init(&loop, &poll, fd);
+    uv_poll_start(&poll, UV_READABLE, naive_poll);
+    void *dealers[DEALERS];
+    pthread_t threads[DEALERS];
+    for (int i = 0; i < DEALERS; i++) {
+        dealers[i] = zmq_socket(context, ZMQ_DEALER);
+        zmq_setsockopt(dealers[i], ZMQ_LINGER, &linger, sizeof linger);
+        zmq_setsockopt(dealers[i], ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
+        zmq_connect(dealers[i], endpoint);
+        pthread_create(&threads[i], NULL, naive_dealer, dealers[i]);
+    }
+    uint64_t end = lac_now_ms() + 3000;
+    while (lac_now_ms() < end && naive.echoed < MESSAGES)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < DEALERS; i++) {
+        pthread_join(threads[i], NULL);
+        zmq_close(dealers[i]);
+    }
+    uv_close((uv_handle_t *)&poll, NULL);
+    zmq_setsockopt(naive.zmq, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_close(naive.zmq);
+    zmq_ctx_term(context);
+    ck_assert_uint_lt(naive.echoed, MESSAGES);
+}
+END_TEST
+
+/* ---- peers ---- */
+
+static struct {
+    lac_socket *router, *dealer;
+    uint64_t peer, lost;
+    unsigned received, at_dealer, bad;
+    uint64_t last_seq;
+    lac_status bad_status;
+} pair;
+
+static void on_router(void *arg, uint64_t peer, const lac_msg *msg)
+{
+    (void)arg;
+    pair.peer = peer;
+    pair.last_seq = msg->envelope.seq;
+    pair.received++;
+}
+
+static void on_dealer(void *arg, uint64_t peer, const lac_msg *msg)
+{
+    (void)arg;
+    (void)msg;
+    ck_assert_uint_eq(peer, 1);
+    pair.at_dealer++;
+}
+
+static void on_lost(void *arg, uint64_t peer)
+{
+    (void)arg;
+    pair.lost = peer;
+}
+
+static void on_bad(void *arg, uint64_t peer, const lac_envelope *envelope, const lac_error *e)
+{
+    (void)arg;
+    (void)envelope;
+    pair.peer = peer;
+    pair.bad++;
+    pair.bad_status = e->status;
+}
+
+static const lac_socket_events router_events = {
+    .message = on_router, .bad = on_bad, .lost = on_lost};
+static const lac_socket_events dealer_events = {.message = on_dealer};
+
+static void try_send(uint64_t seq)
+{
+    lac_msg msg = cancel(seq);
+    lac_socket_send(pair.dealer, 1, &msg, NULL);
+}
+
+static bool heard(void)
+{
+    if (!pair.received)
+        try_send(1); /* refused with LAC_BUSY until the connection stands */
+    return pair.received;
+}
+
+static void make_pair(const char *endpoint)
+{
+    pair.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, endpoint, &router_events);
+    pair.dealer = open_socket(LAC_SOCKET_CONNECT, lac_socket_endpoint(pair.router), &dealer_events);
+    lac_msg msg = cancel(1);
+    lac_status status = lac_socket_send(pair.dealer, 1, &msg, &err);
+    ck_assert(status == LAC_BUSY || status == LAC_OK);
+    run_until(heard);
+    ck_assert_uint_eq(pair.peer, 1);
+}
+
+static bool is_lost(void)
+{
+    lac_msg msg = cancel(1);
+    if (pair.lost)
+        return true;
+    lac_status status = lac_socket_send(pair.router, pair.peer, &msg, &err);
+    ck_assert(status == LAC_OK || status == LAC_BUSY || status == LAC_EPEER);
+    ck_assert_msg(pair.lost == 0, "told inside a send");
+    return false;
+}
+
+START_TEST(a_peer_that_left_is_told)
+{
+    make_pair("tcp://127.0.0.1:0");
+    lac_socket_close(&pair.dealer);
+    run_until(is_lost);
+    ck_assert_uint_eq(pair.lost, 1);
+    lac_msg msg = cancel(1);
+    ck_assert_int_eq(lac_socket_send(pair.router, 1, &msg, &err), LAC_EPEER);
+    ck_assert_ptr_nonnull(strstr(err.text, "peer 1"));
+    ck_assert_int_eq(lac_socket_send(pair.router, 99, &msg, &err), LAC_EPEER);
+
+    /* Who comes back is somebody new. */
+    pair.received = 0;
+    pair.dealer = open_socket(LAC_SOCKET_CONNECT, lac_socket_endpoint(pair.router), &dealer_events);
+    run_until(heard);
+    ck_assert_uint_eq(pair.peer, 2);
+    ck_assert_int_eq(lac_socket_send(pair.dealer, 2, &msg, &err), LAC_EPEER);
+    lac_socket_close(&pair.dealer);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+/* A dealer in plain ZeroMQ that says one thing and reads nothing. */
+static void *mute(const char *endpoint, void **context)
+{
+    lac_buf frame = {.cap = 1000};
+    lac_msg msg = cancel(7);
+    lac_codec_pack(&msg, &frame, NULL);
+    *context = zmq_ctx_new();
+    void *dealer = zmq_socket(*context, ZMQ_DEALER);
+    int linger = 0, hwm = 10;
+    zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(dealer, ZMQ_RCVHWM, &hwm, sizeof hwm);
+    zmq_connect(dealer, endpoint);
+    zmq_send(dealer, frame.data, frame.length, 0);
+    lac_buf_free(&frame);
+    return dealer;
+}
+
+static bool mute_heard(void)
+{
+    return pair.last_seq == 7;
+}
+
+static bool dealer_got_some(void)
+{
+    return pair.at_dealer >= 3;
+}
+
+START_TEST(a_slow_peer_is_busy_and_others_are_not)
+{
+    make_pair("tcp://127.0.0.1:0");
+    uint64_t quick = pair.peer;
+    void *context, *slow = mute(lac_socket_endpoint(pair.router), &context);
+    run_until(mute_heard);
+    uint64_t slow_peer = pair.peer;
+    ck_assert_uint_ne(slow_peer, quick);
+
+    lac_msg big = {.envelope = {.type = LAC_MSG_DISPATCH}};
+    char *text = lac_alloc(1 << 16, 1);
+    big.body.dispatch =
+        (lac_dispatch){.request = 1,
+                       .prompt = {.kind = LAC_PROMPT_TEXT, .text = {text, 1 << 16}},
+                       .sampling = {.top_p = 1, .repetition_penalty = 1, .has_seed = true}};
+    lac_status status = LAC_OK;
+    unsigned taken = 0;
+    while (taken < 3000 &&
+           (status = lac_socket_send(pair.router, slow_peer, &big, &err)) == LAC_OK) {
+        taken++;
+    }
+    ck_assert_int_eq(status, LAC_BUSY);
+    ck_assert_uint_eq(lac_socket_stats_get(pair.router).busy, 1);
+    lac_msg msg = cancel(1);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(lac_socket_send(pair.router, quick, &msg, &err), LAC_OK);
+    run_until(dealer_got_some);
+    ck_assert_uint_eq(pair.lost, 0);
+    zmq_close(slow);
+    zmq_ctx_term(context);
+    free(text);
+    lac_socket_close(&pair.dealer);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+static bool at_twenty(void)
+{
+    if (pair.last_seq < 20)
+        try_send(20);
+    return pair.last_seq >= 20;
+}
+
+static uint64_t outage_end;
+static bool outage_over(void)
+{
+    return lac_now_ms() >= outage_end;
+}
+
+START_TEST(nothing_stale_reaches_a_restarted_router)
+{
+    make_pair("tcp://127.0.0.1:0");
+    char endpoint[LAC_ENDPOINT_MAX + 1];
+    strcpy(endpoint, lac_socket_endpoint(pair.router));
+    lac_socket_close(&pair.router);
+    outage_end = lac_now_ms() + 300;
+    run_until(outage_over);
+    for (uint64_t seq = 2; seq < 12; seq++) {
+        lac_msg msg = cancel(seq);
+        lac_status status = lac_socket_send(pair.dealer, 1, &msg, &err);
+        ck_assert_msg(status == LAC_BUSY, "%d", status);
+    }
+    pair.received = 0;
+    pair.last_seq = 0;
+    pair.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, endpoint, &router_events);
+    run_until(at_twenty);
+    ck_assert_uint_eq(pair.last_seq, 20);
+    ck_assert_uint_eq(pair.received, 1); /* seq 2 to 11 are gone */
+    lac_socket_close(&pair.dealer);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+/* ---- malformed ---- */
+
+static bool three_bad(void)
+{
+    return pair.bad >= 3;
+}
+
+START_TEST(malformed_messages_are_counted_and_the_connection_stays)
+{
+    pair.router = open_socket(LAC_SOCKET_LISTEN_CLIENTS, "tcp://127.0.0.1:0", &router_events);
+    void *context, *dealer = mute(lac_socket_endpoint(pair.router), &context);
+    run_until(mute_heard);
+    uint64_t peer = pair.peer;
+    zmq_send(dealer, "garbage", 7, 0);
+    for (int i = 0; i < 5000; i++)
+        zmq_send(dealer, "part", 4, ZMQ_SNDMORE);
+    zmq_send(dealer, "last", 4, 0);
+    zmq_send(dealer, "", 0, 0);
+    run_until(three_bad);
+    ck_assert_uint_eq(pair.bad, 3);
+    ck_assert_uint_eq(pair.peer, peer);
+    ck_assert_int_eq(pair.bad_status, LAC_EPROTO);
+    ck_assert_uint_eq(lac_socket_stats_get(pair.router).multipart, 1);
+    ck_assert_uint_eq(lac_socket_stats_get(pair.router).bad, 3);
+    lac_msg msg = cancel(1);
+    ck_assert_int_eq(lac_socket_send(pair.router, peer, &msg, &err), LAC_OK);
+    zmq_close(dealer);
+    zmq_ctx_term(context);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+/* A frame over the cap costs its sender the connection; the others are not touched. */
+START_TEST(an_oversize_frame_ends_its_connection)
+{
+    pair.router = open_socket(LAC_SOCKET_LISTEN_CLIENTS, "tcp://127.0.0.1:0", &router_events);
+    void *context, *dealer = mute(lac_socket_endpoint(pair.router), &context);
+    run_until(mute_heard);
+    uint64_t first = pair.peer;
+    char *big = lac_alloc(LAC_CLIENT_FRAME_MAX + 1, 1);
+    zmq_send(dealer, big, LAC_CLIENT_FRAME_MAX + 1, 0);
+    run_until(is_lost);
+    ck_assert_uint_eq(pair.lost, first);
+    ck_assert_uint_eq(pair.bad, 0);
+    pair.last_seq = 0;
+    void *second_context, *second = mute(lac_socket_endpoint(pair.router), &second_context);
+    run_until(mute_heard);
+    ck_assert_uint_gt(pair.peer, first);
+    zmq_close(dealer);
+    zmq_ctx_term(context);
+    zmq_close(second);
+    zmq_ctx_term(second_context);
+    free(big);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+/* ---- opening ---- */
+
+START_TEST(listening_wide_is_refused_by_name)
+{
+    static const char *const wide[] = {"tcp://*:0", "tcp://0.0.0.0:0", "tcp://[::]:0"};
+    lac_socket *s = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(lac_socket_open(wire, &loop, LAC_SOCKET_LISTEN_CLIENTS, wide[i], false,
+                                         &router_events, &s, &err),
+                         LAC_EREFUSED);
+        ck_assert_msg(strstr(err.text, wide[i]) != NULL, "%s", err.text);
+        ck_assert_ptr_null(s);
+    }
+    lac_status status = lac_socket_open(wire, &loop, LAC_SOCKET_LISTEN_CLIENTS, wide[1], true,
+                                        &router_events, &s, &err);
+    ck_assert_int_eq(status, LAC_OK);
+    lac_socket *other = NULL;
+    char taken[LAC_ENDPOINT_MAX + 1];
+    snprintf(taken, sizeof taken, "tcp://127.0.0.1:%s", strrchr(lac_socket_endpoint(s), ':') + 1);
+    ck_assert_int_eq(lac_socket_open(wire, &loop, LAC_SOCKET_LISTEN_CLIENTS, taken, false,
+                                     &router_events, &other, &err),
+                     LAC_EEXIST);
+    ck_assert_msg(strstr(err.text, taken) != NULL, "%s", err.text);
+    lac_socket_close(&s);
+    lac_socket_close(&s);
+    ck_assert_int_eq(
+        lac_socket_open(wire, &loop, LAC_SOCKET_CONNECT, "7070", false, &dealer_events, &s, &err),
+        LAC_EINVAL);
+}
+END_TEST
+
+START_TEST(over_a_local_path)
+{
+    char endpoint[100];
+    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/lacuna-test-%d", (int)getpid());
+    make_pair(endpoint);
+    lac_socket_close(&pair.dealer);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
+/* A callback may close the socket it was called for. */
+static void close_inside(void *arg, uint64_t peer, const lac_msg *msg)
+{
+    (void)arg, (void)peer, (void)msg;
+    pair.received++;
+    lac_socket_close(&pair.router);
+}
+
+START_TEST(closing_from_a_callback)
+{
+    lac_socket_events events = {.message = close_inside};
+    pair.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, "tcp://127.0.0.1:0", &events);
+    pair.dealer = open_socket(LAC_SOCKET_CONNECT, lac_socket_endpoint(pair.router), &dealer_events);
+    run_until(heard);
+    ck_assert_ptr_null(pair.router);
+    lac_socket_close(&pair.dealer);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("socket");
+    TCase *t = tcase_create("socket");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, eighty_thousand_messages_without_a_stall);
+    tcase_add_test(t, the_naive_pattern_stalls);
+    tcase_add_test(t, a_peer_that_left_is_told);
+    tcase_add_test(t, a_slow_peer_is_busy_and_others_are_not);
+    tcase_add_test(t, nothing_stale_reaches_a_restarted_router);
+    tcase_add_test(t, malformed_messages_are_counted_and_the_connection_stays);
+    tcase_add_test(t, an_oversize_frame_ends_its_connection);
+    tcase_add_test(t, listening_wide_is_refused_by_name);
+    tcase_add_test(t, over_a_local_path);
+    tcase_add_test(t, closing_from_a_callback);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
