@@ -12,7 +12,10 @@
 #include "base/mem.h"
 #include "internal.h"
 
-enum { BUCKETS = 256, BUCKETS_FROM = 8192 };
+/* Buckets get wider with the rank, 64 for each doubling: low ranks, which are merged most, have one
+ * each and never need the heap. */
+enum { BUCKET_BITS = 6, BUCKETS = 17 << BUCKET_BITS, BUCKETS_FROM = 8192, AHEAD = 24 };
+_Static_assert(LAC_GGUF_ARRAY_MAX <= 1 << 22, "every rank has a bucket");
 #define NOWHERE UINT32_MAX
 
 typedef struct {
@@ -33,11 +36,10 @@ struct lac__bpe {
     size_t symbols_size;
     entries heap;
     bool bucketed;
-    unsigned shift;  /* rank → bucket */
     int64_t current; /* bucket being read; later ones only grow */
     entries run;     /* the current bucket, sorted */
     size_t run_at;
-    entries buckets[BUCKETS];
+    entries *buckets; /* [BUCKETS], made for the first word that needs them */
 };
 
 lac__bpe *lac__bpe_create(const lac__vocab *vocab, const lac__merges *merges)
@@ -45,8 +47,6 @@ lac__bpe *lac__bpe_create(const lac__vocab *vocab, const lac__merges *merges)
     lac__bpe *bpe = lac_alloc(1, sizeof *bpe);
     bpe->vocab = vocab;
     bpe->merges = merges;
-    while (((merges->count - 1) >> bpe->shift) >= BUCKETS)
-        bpe->shift++;
     return bpe;
 }
 
@@ -60,8 +60,10 @@ static void queue_free(lac__bpe *bpe)
 {
     entries_free(&bpe->heap);
     entries_free(&bpe->run);
-    for (int b = 0; b < BUCKETS; b++)
+    for (int b = 0; bpe->buckets && b < BUCKETS; b++)
         entries_free(&bpe->buckets[b]);
+    free(bpe->buckets);
+    bpe->buckets = NULL;
 }
 
 void lac__bpe_destroy(lac__bpe **bpe)
@@ -137,11 +139,23 @@ static void sort(entries *e)
     free(to);
 }
 
+static unsigned bucket_of(uint32_t rank)
+{
+    if (rank < 2u << BUCKET_BITS)
+        return rank;
+    unsigned octave = 31u - (unsigned)__builtin_clz(rank) - BUCKET_BITS;
+    return (octave << BUCKET_BITS) + (rank >> octave);
+}
+
 static void queue_push(lac__bpe *bpe, uint32_t rank, uint32_t position)
 {
     uint64_t entry = (uint64_t)rank << 32 | position;
-    int64_t bucket = rank >> bpe->shift;
-    if (!bpe->bucketed || bucket <= bpe->current)
+    if (!bpe->bucketed) {
+        heap_push(&bpe->heap, entry);
+        return;
+    }
+    int64_t bucket = bucket_of(rank);
+    if (bucket <= bpe->current)
         heap_push(&bpe->heap, entry);
     else
         entries_add(&bpe->buckets[bucket], entry);
@@ -170,6 +184,10 @@ static bool queue_pop(lac__bpe *bpe, uint64_t *entry)
         bool run = bpe->run_at<bpe->run.count, heap = bpe->heap.count> 0;
         if (run && (!heap || bpe->run.data[bpe->run_at] < bpe->heap.data[0])) {
             *entry = bpe->run.data[bpe->run_at++];
+            /* The run tells early which symbols are next; their cache lines are fetched meanwhile.
+             */
+            if (bpe->run_at + AHEAD < bpe->run.count)
+                __builtin_prefetch(&bpe->symbols[(uint32_t)bpe->run.data[bpe->run_at + AHEAD]], 1);
             return true;
         }
         if (heap) {
@@ -242,6 +260,8 @@ void lac__bpe_word(lac__bpe *bpe, const char *word, size_t length, lac__ids *out
         return;
     bpe->bucketed = n >= BUCKETS_FROM;
     bpe->current = -1;
+    if (bpe->bucketed)
+        bpe->buckets = lac_alloc(BUCKETS, sizeof *bpe->buckets);
     for (size_t i = 0; i + 1 < n; i++)
         push_pair(bpe, (uint32_t)i);
     merge_all(bpe);

@@ -65,24 +65,33 @@ typedef struct {
 typedef struct {
     lac__merge *rules; /* [count], index = rank */
     uint32_t count;
-    uint32_t *slots; /* open-addressed hash by (left, right): rank + 1, 0 = free */
+    /* Open-addressed hash by (left, right): high half the pair's check bits, low half rank + 1, 0 =
+     * free. Most pairs have no rule, and the check bits say so without a look at `rules`. */
+    uint64_t *slots;
     uint32_t slot_mask;
 } lac__merges;
 
 lac_status lac__merges_create(const lac_gguf *gguf, const lac__vocab *vocab, lac__merges *out,
                               lac_error *err);
 void lac__merges_free(lac__merges *merges);
+static inline uint64_t lac__pair_hash(uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
 /* Rank of the rule for this pair, or UINT32_MAX. */
 static inline uint32_t lac__merges_find(const lac__merges *merges, uint32_t left, uint32_t right)
 {
-    uint64_t h = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
-    for (uint32_t at = (uint32_t)(h >> 32) & merges->slot_mask;;
-         at = (at + 1) & merges->slot_mask) {
-        uint32_t slot = merges->slots[at];
+    uint64_t h = lac__pair_hash(left, right);
+    for (uint32_t at = (uint32_t)h & merges->slot_mask;; at = (at + 1) & merges->slot_mask) {
+        uint64_t slot = merges->slots[at];
         if (slot == 0)
             return UINT32_MAX;
-        if (merges->rules[slot - 1].left == left && merges->rules[slot - 1].right == right)
-            return slot - 1;
+        if ((slot ^ h) >> 32 != 0)
+            continue;
+        const lac__merge *rule = &merges->rules[(uint32_t)slot - 1];
+        if (rule->left == left && rule->right == right)
+            return (uint32_t)slot - 1;
     }
 }
 

@@ -262,11 +262,11 @@ static void add_merge(lac__merges *merges, uint32_t rank)
     const lac__merge *rule = &merges->rules[rank];
     if (lac__merges_find(merges, rule->left, rule->right) != UINT32_MAX)
         return; /* said before with a lower rank */
-    uint64_t h = ((uint64_t)rule->left << 32 | rule->right) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t at = (uint32_t)(h >> 32) & merges->slot_mask;
+    uint64_t h = lac__pair_hash(rule->left, rule->right);
+    uint32_t at = (uint32_t)h & merges->slot_mask;
     while (merges->slots[at] != 0)
         at = (at + 1) & merges->slot_mask;
-    merges->slots[at] = rank + 1;
+    merges->slots[at] = (h >> 32 << 32) | (rank + 1);
 }
 
 lac_status lac__merges_create(const lac_gguf *gguf, const lac__vocab *vocab, lac__merges *out,
