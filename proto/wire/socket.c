@@ -18,11 +18,12 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "endpoint.h"
+#include "monitor.h"
 #include "peers.h"
 #include "wire/codec.h"
 #include "wire/socket.h"
 
-enum { DRAIN_MAX = 256, DRAIN_NS = 2000000, HANDLES = 4, ONLY_PEER = 1 };
+enum { DRAIN_MAX = 256, DRAIN_NS = 2000000, HANDLES_MAX = 5, ONLY_PEER = 1 };
 
 struct lac_wire {
     void *context;
@@ -36,8 +37,10 @@ struct lac_socket {
     lac_socket_events events;
     lac_socket_stats stats;
     lac__peers *peers; /* of a ROUTER */
+    void *monitor;     /* of a DEALER: tells when its connection comes and goes */
     lac_buf frame;     /* of the message being sent */
     uv_poll_t poll;
+    uv_poll_t monitor_poll;
     uv_prepare_t prepare;
     uv_check_t check;
     uv_idle_t idle;
@@ -227,11 +230,11 @@ static bool receive_one(lac_socket *s)
     return rc >= 0;
 }
 
-static bool readable(lac_socket *s)
+static bool readable(void *zmq)
 {
     int events = 0;
     size_t size = sizeof events;
-    return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN);
+    return zmq_getsockopt(zmq, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN);
 }
 
 /* Told from the loop, never from inside a send, so that who sends is not called back in
@@ -244,6 +247,29 @@ static void tell_lost(lac_socket *s)
         if (s->events.lost)
             s->events.lost(s->events.arg, peer);
     }
+}
+
+/* What a DEALER's connection did. Told before messages are taken, so that after `lost` none comes
+ * that was sent on the old connection's behalf. */
+static void tell_connection(lac_socket *s)
+{
+    lac__monitor_event event;
+    while (!s->closed && s->monitor &&
+           (event = lac__monitor_take(s->monitor)) != LAC__MONITOR_NOTHING) {
+        if (event == LAC__MONITOR_UP && s->events.connected)
+            s->events.connected(s->events.arg);
+        if (event == LAC__MONITOR_DOWN) {
+            s->stats.lost++;
+            if (s->events.lost)
+                s->events.lost(s->events.arg, ONLY_PEER);
+        }
+    }
+}
+
+static bool work_waits(lac_socket *s)
+{
+    return readable(s->zmq) || (s->peers && lac__peers_has_lost(s->peers)) ||
+           (s->monitor && readable(s->monitor));
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -261,7 +287,7 @@ static void on_idle(uv_idle_t *handle)
 static void on_prepare(uv_prepare_t *handle)
 {
     lac_socket *s = handle->data;
-    if (readable(s) || (s->peers && lac__peers_has_lost(s->peers)))
+    if (work_waits(s))
         uv_idle_start(&s->idle, on_idle);
     else
         uv_idle_stop(&s->idle);
@@ -272,7 +298,8 @@ static void on_check(uv_check_t *handle)
     lac_socket *s = handle->data;
     uv_idle_stop(&s->idle);
     tell_lost(s);
-    if (s->closed || !readable(s))
+    tell_connection(s);
+    if (s->closed || !readable(s->zmq))
         return;
     uint64_t until = lac_now_ns() + DRAIN_NS;
     for (unsigned n = 0; n < DRAIN_MAX && !s->closed; n++)
@@ -283,27 +310,36 @@ static void on_check(uv_check_t *handle)
 
 /* ---- open and close ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void free_socket(lac_socket *s)
 {
-    lac_socket *s = handle->data;
-    if (--s->handles)
-        return;
     lac__peers_destroy(&s->peers);
     lac_buf_free(&s->frame);
     free(s);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    lac_socket *s = handle->data;
+    if (--s->handles == 0)
+        free_socket(s);
 }
 
 /* From here the loop owns the memory. The poll handle goes before the descriptor it watches. */
 static void let_go(lac_socket *s)
 {
     s->closed = true;
-    uv_handle_t *handles[HANDLES] = {(uv_handle_t *)&s->poll, (uv_handle_t *)&s->prepare,
-                                     (uv_handle_t *)&s->check, (uv_handle_t *)&s->idle};
-    for (int i = 0; i < HANDLES; i++)
+    uv_handle_t *handles[HANDLES_MAX] = {(uv_handle_t *)&s->poll, (uv_handle_t *)&s->prepare,
+                                         (uv_handle_t *)&s->check, (uv_handle_t *)&s->idle,
+                                         (uv_handle_t *)&s->monitor_poll};
+    for (unsigned i = 0, count = s->handles; i < count; i++)
         uv_close(handles[i], on_closed);
+    if (s->monitor)
+        zmq_close(s->monitor);
     zmq_close(s->zmq);
-    s->zmq = NULL;
+    s->monitor = s->zmq = NULL;
     s->wire->sockets--;
+    if (!s->handles)
+        free_socket(s); /* the loop never got one */
 }
 
 void lac_socket_close(lac_socket **socket)
@@ -314,21 +350,39 @@ void lac_socket_close(lac_socket **socket)
     *socket = NULL;
 }
 
-static lac_status watch(lac_socket *s, uv_loop_t *loop, lac_error *err)
+static lac_status watch_descriptor(uv_loop_t *loop, void *zmq, uv_poll_t *poll, lac_error *err)
 {
     int fd;
     size_t size = sizeof fd;
-    if (zmq_getsockopt(s->zmq, ZMQ_FD, &fd, &size) != 0)
+    if (zmq_getsockopt(zmq, ZMQ_FD, &fd, &size) != 0)
         return lac_fail(err, LAC_EIO, "zeromq descriptor: %s", zmq_strerror(errno));
-    int rc = uv_poll_init(loop, &s->poll, fd);
+    int rc = uv_poll_init(loop, poll, fd);
     if (rc)
         return lac_fail(err, LAC_EIO, "watching zeromq's descriptor: %s", uv_strerror(rc));
+    return LAC_OK;
+}
+
+/* The last step of opening: a handle once given to the loop only the loop can take back, so from
+ * the first one on a failure ends by let_go. */
+static lac_status watch(lac_socket *s, uv_loop_t *loop, lac_error *err)
+{
+    lac_status status = watch_descriptor(loop, s->zmq, &s->poll, err);
+    if (status)
+        return status;
+    s->handles = HANDLES_MAX - 1;
+    if (s->monitor) {
+        status = watch_descriptor(loop, s->monitor, &s->monitor_poll, err);
+        s->handles += status == LAC_OK;
+    }
     uv_prepare_init(loop, &s->prepare);
     uv_check_init(loop, &s->check);
     uv_idle_init(loop, &s->idle);
-    s->poll.data = s->prepare.data = s->check.data = s->idle.data = s;
-    s->handles = HANDLES;
+    s->poll.data = s->monitor_poll.data = s->prepare.data = s->check.data = s->idle.data = s;
+    if (status)
+        return status;
     uv_poll_start(&s->poll, UV_READABLE, on_poll);
+    if (s->monitor)
+        uv_poll_start(&s->monitor_poll, UV_READABLE, on_poll);
     uv_prepare_start(&s->prepare, on_prepare);
     uv_check_start(&s->check, on_check);
     return LAC_OK;
@@ -352,15 +406,14 @@ static lac_status bind_or_connect(lac_socket *s, const lac__endpoint *endpoint, 
     return LAC_OK;
 }
 
-static lac_status make(lac_socket *s, uv_loop_t *loop, const lac__endpoint *endpoint,
-                       lac_error *err)
+static lac_status make(lac_socket *s, const lac__endpoint *endpoint, lac_error *err)
 {
     lac_status status = set_common_options(s, endpoint->ipv6, err);
     if (!status)
         status = is_router(s) ? set_router_options(s, err) : set_dealer_options(s, err);
-    if (!status)
-        status = bind_or_connect(s, endpoint, err);
-    return status ? status : watch(s, loop, err);
+    if (!status && !is_router(s))
+        status = lac__monitor_open(s->wire->context, s->zmq, &s->monitor, err);
+    return status ? status : bind_or_connect(s, endpoint, err);
 }
 
 lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind,
@@ -386,20 +439,26 @@ lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind
     s->zmq = zmq_socket(wire->context, is_router(s) ? ZMQ_ROUTER : ZMQ_DEALER);
     if (!s->zmq) {
         status = lac_fail(err, LAC_EIO, "zeromq socket: %s", zmq_strerror(errno));
-        goto free_socket;
+        goto free_memory;
     }
-    status = make(s, loop, &parsed, err);
+    status = make(s, &parsed, err);
     if (status)
         goto close_zmq;
     if (is_router(s))
         s->peers = lac__peers_create(LAC_PEERS_MAX);
     wire->sockets++;
-    *out = s;
-    return LAC_OK;
+    status = watch(s, loop, err);
+    if (!status)
+        *out = s;
+    else
+        let_go(s);
+    return status;
 
 close_zmq:
+    if (s->monitor)
+        zmq_close(s->monitor);
     zmq_close(s->zmq);
-free_socket:
+free_memory:
     free(s);
     return status;
 }

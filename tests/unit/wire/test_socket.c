@@ -254,7 +254,22 @@ static void on_bad(void *arg, uint64_t peer, const lac_envelope *envelope, const
 
 static const lac_socket_events router_events = {
     .message = on_router, .bad = on_bad, .lost = on_lost};
-static const lac_socket_events dealer_events = {.message = on_dealer};
+static unsigned ups, downs;
+static void on_up(void *arg)
+{
+    (void)arg;
+    ups++;
+}
+
+static void on_down(void *arg, uint64_t peer)
+{
+    (void)arg;
+    ck_assert_uint_eq(peer, 1);
+    downs++;
+}
+
+static const lac_socket_events dealer_events = {
+    .message = on_dealer, .lost = on_down, .connected = on_up};
 
 static void try_send(uint64_t seq)
 {
@@ -397,6 +412,8 @@ START_TEST(nothing_stale_reaches_a_restarted_router)
     lac_socket_close(&pair.router);
     outage_end = lac_now_ms() + 300;
     run_until(outage_over);
+    ck_assert_uint_eq(ups, 1);
+    ck_assert_uint_eq(downs, 1);
     for (uint64_t seq = 2; seq < 12; seq++) {
         lac_msg msg = cancel(seq);
         lac_status status = lac_socket_send(pair.dealer, 1, &msg, &err);
@@ -408,6 +425,8 @@ START_TEST(nothing_stale_reaches_a_restarted_router)
     run_until(at_twenty);
     ck_assert_uint_eq(pair.last_seq, 20);
     ck_assert_uint_eq(pair.received, 1); /* seq 2 to 11 are gone */
+    ck_assert_uint_eq(ups, 2);
+    ck_assert_uint_eq(downs, 1);
     lac_socket_close(&pair.dealer);
     lac_socket_close(&pair.router);
 }

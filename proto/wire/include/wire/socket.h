@@ -31,10 +31,14 @@ typedef struct {
     void (*message)(void *arg, uint64_t peer, const lac_msg *msg);
     /* A frame that did not decode; the connection stays. `envelope` may be zero. */
     void (*bad)(void *arg, uint64_t peer, const lac_envelope *envelope, const lac_error *err);
-    /* The peer is known to be unreachable: a send said so, or the table of peers was full and this
-     * one had been quiet longest. The number is dead from here. Called from the loop, never inside
-     * a send (which answers LAC_EPEER itself). */
+    /* The peer is known to be unreachable. Listening: a send said so, or the table of peers was
+     * full and this one had been quiet longest; the number is dead from here. Connecting: the
+     * connection broke; it is made again by itself, to what may be another process, so whatever the
+     * old one knew of us must be said again. Called from the loop, never inside a send. */
     void (*lost)(void *arg, uint64_t peer);
+    /* Connecting: the connection stands, for the first time or again. May be NULL, as `bad` and
+     * `lost`. */
+    void (*connected)(void *arg);
 } lac_socket_events;
 
 /* `endpoint` is "tcp://HOST:PORT" (port 0 or "*": any free one) or "ipc://PATH". A listening socket
