@@ -25,6 +25,7 @@ const char *lac_chat_names(void);
 typedef struct {
     const char *default_system; /* system text used when the conversation has none; "" or NULL = none */
     size_t default_system_length;
+    bool default_system_escaped; /* it is part of a Jinja string and has that language's escapes */
     const char *bos, *eos; /* the model's token texts; "" when it has none */
 } lac_chat_context;
 void lac_chat_context_read(const lac_chat_family *family, const char *template_text, size_t length,
