@@ -31,6 +31,7 @@ enum {
 typedef struct {
     lac__options options;
     uint64_t epoch;
+    bool state_preset; /* no --state-dir was given */
     uv_loop_t loop;
     lac_metrics *metrics;
     lac_core *core;
@@ -220,14 +221,10 @@ static void on_tick(uv_timer_t *handle)
 
 static lac_status take_epoch(coordinator *c, lac_error *err)
 {
-    bool preset = !*c->options.state_dir;
-    if (preset)
+    c->state_preset = !*c->options.state_dir;
+    if (c->state_preset)
         lac__state_dir_default(c->options.state_dir, sizeof c->options.state_dir);
-    lac_status status = lac__epoch_next(c->options.state_dir, &c->epoch, err);
-    if (status == LAC_OK)
-        lac_info("state-dir %s%s epoch %llu", c->options.state_dir,
-                 preset ? " (no --state-dir given)" : "", (unsigned long long)c->epoch);
-    return status;
+    return lac__epoch_next(c->options.state_dir, &c->epoch, err);
 }
 
 static void make_metrics(coordinator *c)
@@ -335,6 +332,9 @@ static lac_status build(coordinator *c, lac_error *err)
 
 static void announce(const coordinator *c)
 {
+    lac_info("started version %s epoch %llu state-dir %s%s", LAC_VERSION,
+             (unsigned long long)c->epoch, c->options.state_dir,
+             c->state_preset ? " (no --state-dir given)" : "");
     printf("http %s\n", c->frontend ? lac_frontend_address(c->frontend) : "off");
     printf("client-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_CLIENT));
     printf("worker-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_WORKER));

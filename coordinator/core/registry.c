@@ -262,7 +262,8 @@ static bool fits_fleet(lac_core *core, uint64_t peer, const lac_hello *hello)
     return true;
 }
 
-static void acknowledge(lac_core *core, lac__group *group)
+/* The session exists once the worker can know of it. */
+static bool acknowledge(lac_core *core, lac__group *group)
 {
     lac__rank *leader = group->ranks[0];
     lac_msg msg = {.body.hello_ack = {.session = leader->session,
@@ -270,7 +271,7 @@ static void acknowledge(lac_core *core, lac__group *group)
                                       .heartbeat_ms = core->options.heartbeat_ms,
                                       .lease_ms = core->options.lease_ms}};
     memcpy(msg.body.hello_ack.incarnation, group->incarnation, 16);
-    lac__group_send(core, group, LAC_MSG_HELLO_ACK, &msg);
+    return lac__group_send(core, group, LAC_MSG_HELLO_ACK, &msg) == LAC_OK;
 }
 
 static bool make_room(lac_core *core)
@@ -300,7 +301,10 @@ static void welcome(lac_core *core, uint64_t peer, const lac_hello *hello)
     }
     lac__group *group = make_group(core, hello, model);
     set_rank(core, group, peer, hello);
-    acknowledge(core, group);
+    if (!acknowledge(core, group)) {
+        drop_group(core, group); /* it asks again */
+        return;
+    }
     lac__recovery_resume(core, group, hello);
     lac__group_step(core, group, LAC__GROUP_FORMED, "all ranks said hello");
 }
@@ -352,7 +356,10 @@ void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello)
     group->lost = false;
     group->slots = hello->slots;
     set_rank(core, group, peer, hello);
-    acknowledge(core, group);
+    if (!acknowledge(core, group)) {
+        group->lost = core->unsettled = true; /* its old session is gone, the new one never was */
+        return;
+    }
     lac__recovery_resume(core, group, hello);
     lac__group_step(core, group, LAC__GROUP_FORMED, "said hello again");
 }

@@ -194,6 +194,25 @@ START_TEST(lost_connection_has_two_seconds)
 }
 END_TEST
 
+START_TEST(no_session_without_its_ack)
+{
+    bench_open(&B);
+    lac_hello h = hello_of("g0", "tiny", 4);
+    B.busy_plane = LAC_PLANE_WORKER;
+    B.busy_peer = 1;
+    say_hello(&B, 1, &h); /* the answer does not get through */
+    B.busy_peer = 0;
+    ck_assert(!lac_core_ready(B.core));
+    lac_submit s = submit_of(1, "x");
+    submit(&B, 50, &s);
+    expect_none(&B, LAC_MSG_DISPATCH);
+    say_hello(&B, 1, &h); /* it asks again */
+    expect(&B, LAC_MSG_HELLO_ACK);
+    expect(&B, LAC_MSG_DISPATCH);
+    bench_close(&B);
+}
+END_TEST
+
 START_TEST(silence_is_probed_before_the_lease)
 {
     bench_open(&B);
@@ -259,6 +278,7 @@ TCase *registry_case(void)
     tcase_add_test(c, second_process_of_a_name_is_rejected);
     tcase_add_test(c, what_does_not_fit_is_rejected);
     tcase_add_test(c, lost_connection_has_two_seconds);
+    tcase_add_test(c, no_session_without_its_ack);
     tcase_add_test(c, silence_is_probed_before_the_lease);
     tcase_add_test(c, models_are_those_of_ready_groups);
     tcase_add_test(c, dead_groups_leave_status);

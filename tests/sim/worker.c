@@ -1,0 +1,309 @@
+/* Simulated workers. They answer rightly; what goes wrong is when they answer, how often, and
+ * whether they live to. */
+#include "sim.h"
+
+static sim_packet *packet_of(const sim_worker *w, uint16_t type)
+{
+    sim_packet *packet = lac_alloc(1, sizeof *packet);
+    packet->msg.envelope = (lac_envelope){.type = type, .epoch = w->epoch, .session = w->session};
+    return packet;
+}
+
+static void say_hello(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_packet *packet = packet_of(w, LAC_MSG_HELLO);
+    lac_hello *h = &packet->msg.body.hello;
+    *h = (lac_hello){.pp = 1,
+                     .tp = 1,
+                     .pid = w->life,
+                     .layers = 2,
+                     .vocab = 50000,
+                     .context_max = 4096,
+                     .slots = w->slots};
+    snprintf(h->group, sizeof h->group, "g%d", worker);
+    snprintf(h->model, sizeof h->model, "m%d", w->model);
+    memcpy(h->incarnation, w->incarnation, 16);
+    for (uint32_t i = 0; i < w->count; i++)
+        packet->running[i] = (lac_running){w->sequences[i].request, w->sequences[i].attempt,
+                                           w->sequences[i].next_pos};
+    h->running_count = w->count;
+    h->running = packet->running;
+    w->registered = false;
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+}
+
+static sim_event mine(const sim *s, int worker, sim_kind kind)
+{
+    return (sim_event){.kind = kind, .actor = worker, .life = s->workers[worker].life};
+}
+
+void sim_worker_start(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_worker fresh = {.up = true, .life = w->life + 1, .slots = w->slots, .model = w->model};
+    *w = fresh;
+    w->peer = sim_open(s, worker);
+    sim_trace(s, "worker %d starts, life %llu peer %llu", worker, (unsigned long long)w->life,
+              (unsigned long long)w->peer);
+    say_hello(s, worker);
+    sim_push(s, sim_between(s, 1, 500), mine(s, worker, SIM_WORKER_BEAT));
+    sim_push(s, sim_between(s, 1, 30), mine(s, worker, SIM_WORKER_STEP));
+}
+
+static void die(sim *s, int worker, bool told)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_trace(s, "worker %d dies", worker);
+    w->up = false;
+    sim_worker_drop_mail(w);
+    sim_close(s, w->peer, told);
+    sim_push(s, sim_between(s, 10, 5000), (sim_event){.kind = SIM_WORKER_UP, .actor = worker});
+}
+
+/* ---- what it is told ---- */
+
+static sim_sequence *find(sim_worker *w, uint64_t request, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->sequences[i].request == request && w->sequences[i].attempt == attempt)
+            return &w->sequences[i];
+    return NULL;
+}
+
+static void drop(sim_worker *w, sim_sequence *sequence)
+{
+    *sequence = w->sequences[--w->count];
+}
+
+static void refuse_busy(sim *s, sim_worker *w, const lac_dispatch *d)
+{
+    sim_packet *packet = packet_of(w, LAC_MSG_STEP_OUTPUT);
+    packet->items[0] = (lac_step_item){.request = d->request,
+                                       .attempt = d->attempt,
+                                       .chunk.first_pos = d->accepted_count,
+                                       .finish = LAC_FINISH_ERROR,
+                                       .error = LAC_BUSY};
+    packet->msg.body.step_output = (lac_step_output){.items_count = 1, .items = packet->items};
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+}
+
+static void take_dispatch(sim *s, sim_worker *w, const lac_dispatch *d)
+{
+    LAC_ASSERT(d->dispatch_seq > w->dispatch_seq_seen);
+    LAC_ASSERT(!w->drained);
+    w->dispatch_seq_seen = d->dispatch_seq;
+    bool full = w->count >= SIM_SEQUENCES_MAX;
+    if (full || (!s->calm && sim_chance(s, 0.02 * s->fault_rate))) {
+        refuse_busy(s, w, d);
+        return;
+    }
+    w->sequences[w->count++] = (sim_sequence){.request = d->request,
+                                              .number = d->sampling.seed,
+                                              .attempt = d->attempt,
+                                              .next_pos = d->accepted_count,
+                                              .max_tokens = d->sampling.max_tokens};
+}
+
+void sim_worker_packet(sim *s, int worker, const lac_msg *msg)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_sequence *sequence;
+    switch (msg->envelope.type) {
+    case LAC_MSG_HELLO_ACK:
+        w->session = msg->body.hello_ack.session;
+        w->epoch = msg->body.hello_ack.epoch;
+        memcpy(w->incarnation, msg->body.hello_ack.incarnation, 16);
+        w->registered = true;
+        break;
+    case LAC_MSG_HELLO_REJECT:
+        /* Its name is taken by a process that is not yet known to be gone. */
+        die(s, worker, true);
+        break;
+    case LAC_MSG_REREGISTER:
+        if (w->registered || sim_chance(s, 0.3)) /* more of the same need no second Hello */
+            say_hello(s, worker);
+        break;
+    case LAC_MSG_DIE: die(s, worker, true); break;
+    case LAC_MSG_DISPATCH: take_dispatch(s, w, &msg->body.dispatch); break;
+    case LAC_MSG_CANCEL:
+        sequence = find(w, msg->body.cancel.request, msg->body.cancel.attempt);
+        if (sequence)
+            drop(w, sequence);
+        break;
+    case LAC_MSG_DRAIN: w->draining = true; break;
+    default: LAC_ASSERT(!"a worker got what no worker gets");
+    }
+}
+
+/* ---- what it does ---- */
+
+/* One sequence's part of a step. Sometimes it says what it said before, or skips. */
+static void fill_item(sim *s, sim_packet *packet, uint32_t i, sim_sequence *q)
+{
+    lac_step_item *item = &packet->items[i];
+    uint32_t length = sim_length(q->number, q->max_tokens), from = q->next_pos;
+    uint32_t count = (uint32_t)sim_between(s, 1, 3);
+    if (!s->calm && sim_chance(s, 0.01 * s->fault_rate) && from)
+        from -= (uint32_t)sim_between(s, 1, from < 3 ? from : 3);
+    else if (!s->calm && sim_chance(s, 0.003 * s->fault_rate))
+        from += 1;
+    if (from < q->next_pos && from + count > q->next_pos)
+        count = q->next_pos - from; /* a repeated chunk, whole */
+    if (from > length)
+        from = length;
+    if (from + count > length)
+        count = length - from;
+    for (uint32_t k = 0; k < count; k++) {
+        packet->tokens[i][k] = sim_token(q->number, from + k);
+        packet->text[i][k] = sim_letter(q->number, from + k);
+    }
+    *item = (lac_step_item){.request = q->request,
+                            .attempt = q->attempt,
+                            .chunk = {.first_pos = from,
+                                      .tokens_count = count,
+                                      .tokens = packet->tokens[i],
+                                      .text = {packet->text[i], count}}};
+    if (from + count > q->next_pos)
+        q->next_pos = from + count;
+    if (q->next_pos >= length) {
+        item->finish =
+            q->max_tokens && length == q->max_tokens ? LAC_FINISH_LENGTH : LAC_FINISH_STOP;
+        item->usage = (lac_usage){.prompt_tokens = 3, .completion_tokens = length};
+    }
+}
+
+static void finish_drain(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    w->drained = true;
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet_of(w, LAC_MSG_DRAINED));
+    w->up = false;
+    sim_trace(s, "worker %d drained", worker);
+    sim_push(s, sim_between(s, 500, 4000), (sim_event){.kind = SIM_WORKER_UP, .actor = worker});
+}
+
+void sim_worker_step(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_push(s, sim_between(s, 5, 60), mine(s, worker, SIM_WORKER_STEP));
+    if (w->frozen || w->hung || !w->registered)
+        return;
+    if (w->draining && !w->count) {
+        finish_drain(s, worker);
+        return;
+    }
+    if (!w->count)
+        return;
+    sim_packet *packet = packet_of(w, LAC_MSG_STEP_OUTPUT);
+    uint32_t n = w->count < w->slots ? w->count : w->slots;
+    for (uint32_t i = 0; i < n; i++)
+        fill_item(s, packet, i, &w->sequences[i]);
+    for (uint32_t i = n; i-- > 0;)
+        if (packet->items[i].finish != LAC_FINISH_NONE)
+            drop(w, &w->sequences[i]);
+    packet->msg.body.step_output = (lac_step_output){.items_count = n, .items = packet->items};
+    w->steps++;
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+}
+
+void sim_worker_beat(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_push(s, 500, mine(s, worker, SIM_WORKER_BEAT));
+    if (w->frozen)
+        return;
+    if (!w->registered) {
+        if (sim_chance(s, 0.3)) /* the answer may have been lost */
+            say_hello(s, worker);
+        return;
+    }
+    sim_packet *packet = packet_of(w, LAC_MSG_HEARTBEAT);
+    uint32_t running = w->count < w->slots ? w->count : w->slots;
+    packet->msg.body.heartbeat = (lac_heartbeat){.report_seq = ++w->report_seq,
+                                                 .step_counter = w->steps,
+                                                 .busy = w->count > 0,
+                                                 .running = running,
+                                                 .queued = w->count - running,
+                                                 .dispatch_seq_seen = w->dispatch_seq_seen,
+                                                 .draining = w->draining};
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+}
+
+/* ---- what happens to it ---- */
+
+void sim_worker_drop_mail(sim_worker *w)
+{
+    while (w->mail_count)
+        free(w->mail[--w->mail_count]);
+}
+
+/* Goes on and reads what came meanwhile, which may be its death sentence. */
+static void thaw(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    w->frozen = false;
+    for (uint32_t i = 0; i < w->mail_count && w->up; i++)
+        sim_worker_packet(s, worker, &w->mail[i]->msg);
+    sim_worker_drop_mail(w);
+}
+
+static void reconnect(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_trace(s, "worker %d reconnects", worker);
+    sim_close(s, w->peer, true);
+    w->peer = sim_open(s, worker);
+}
+
+void sim_worker_fate(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    if (s->calm)
+        return;
+    sim_push(s, sim_between(s, 500, 20000), (sim_event){.kind = SIM_WORKER_FATE, .actor = worker});
+    if (!w->up || w->frozen || w->hung || !sim_chance(s, s->fault_rate))
+        return;
+    switch (sim_between(s, 0, 8)) {
+    case 0:
+    case 1: die(s, worker, true); break;
+    case 2: die(s, worker, false); break; /* power off: nobody hears of it */
+    case 3:
+    case 4:
+        sim_trace(s, "worker %d freezes", worker);
+        w->frozen = true;
+        sim_push(s, sim_between(s, 200, 12000),
+                 (sim_event){.kind = SIM_WORKER_UP, .actor = worker});
+        break;
+    case 5:
+        sim_trace(s, "worker %d hangs", worker);
+        w->hung = true;
+        break;
+    case 6: reconnect(s, worker); break;
+    case 7: w->draining = true; break;
+    case 8: {
+        char name[8];
+        snprintf(name, sizeof name, "g%d", worker);
+        lac_core_drain_group(s->core, s->now, name, (uint32_t)sim_between(s, 1, 3000));
+        break;
+    }
+    }
+}
+
+void sim_worker_up(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    if (w->up)
+        thaw(s, worker);
+    else
+        sim_worker_start(s, worker);
+}
+
+void sim_worker_heal(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    if (w->up)
+        thaw(s, worker);
+    if (w->up && w->hung)
+        die(s, worker, true);
+}
