@@ -9,17 +9,8 @@
 /* Texts that end a turn or a document in the model families we know, besides the ids a file names.
  */
 static const char *const end_texts[] = {
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "</s>",
-    "<|end_of_sentence|>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",          "<|end_of_text|>",
+    "<|end|>",    "<end_of_turn>", "</s>",       "<|end_of_sentence|>", "<｜end▁of▁sentence｜>",
 };
 
 static lac_status read_id(const lac_gguf *gguf, const char *key, uint32_t size, uint32_t *out,

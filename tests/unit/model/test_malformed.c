@@ -93,17 +93,20 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       kind_only(b, LAC_GGUF_U8, 4194305))                                                          \
     X(array_count_huge, ECORRUPT, "18446744073709551615 elements",                                 \
       kind_only(b, LAC_GGUF_F64, UINT64_MAX))                                                      \
-    X(array_past_end, ECORRUPT, "key x: 4194304 elements, only", kind_only(b, LAC_GGUF_U64, 4194304)) \
+    X(array_past_end, ECORRUPT, "key x: 4194304 elements, only",                                   \
+      kind_only(b, LAC_GGUF_U64, 4194304))                                                         \
     X(array_of_strings_past_end, ECORRUPT, "key x: 4194304 elements, only",                        \
       kind_only(b, LAC_GGUF_STRING, 4194304))                                                      \
     X(array_of_arrays, EUNSUPPORTED, "key x: arrays of arrays", kind_only(b, LAC_GGUF_ARRAY, 1))   \
     X(array_element_kind, ECORRUPT, "key x: element kind 99", kind_only(b, 99, 1))                 \
-    X(array_string_length, ECORRUPT, "key x: element 0: string: length 9999999", element_length(b, 9999999)) \
+    X(array_string_length, ECORRUPT, "key x: element 0: string: length 9999999",                   \
+      element_length(b, 9999999))                                                                  \
     X(array_bool_value, ECORRUPT, "key x: bool value 7",                                           \
       lac_buf_add(build_array(b, "x", LAC_GGUF_BOOL, 2), "\1\7", 2))                               \
     X(alignment_0, ECORRUPT, "key general.alignment: 0, allowed 1 to 65536",                       \
       build_u32(b, "general.alignment", 0))                                                        \
-    X(alignment_4, ECORRUPT, "key general.alignment: 4, must be", build_u32(b, "general.alignment", 4)) \
+    X(alignment_4, ECORRUPT, "key general.alignment: 4, must be",                                  \
+      build_u32(b, "general.alignment", 4))                                                        \
     X(alignment_48, ECORRUPT, "key general.alignment: 48, must be a power of two",                 \
       build_u32(b, "general.alignment", 48))                                                       \
     X(alignment_huge, ECORRUPT, "key general.alignment: 2147483648",                               \
@@ -128,7 +131,8 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       norm(b)->dims[0] = UINT64_C(1) << 40)                                                        \
     X(row_not_whole_blocks, ECORRUPT, "row of 65, not a multiple of Q4_0's block of 32",           \
       down(b)->dims[0] = 65)                                                                       \
-    X(type_unknown, EUNSUPPORTED, "tensor blk.0.ffn_down.weight: type 4 is not", down(b)->type = 4) \
+    X(type_unknown, EUNSUPPORTED, "tensor blk.0.ffn_down.weight: type 4 is not",                   \
+      down(b)->type = 4)                                                                           \
     X(type_huge, EUNSUPPORTED, "type 4294967295 is not", down(b)->type = UINT32_MAX)               \
     X(offset_unaligned, ECORRUPT, "offset 8, not a multiple of 32", down(b)->offset = 8)           \
     X(offset_past_end, ECORRUPT, "offset 1048576 with", down(b)->offset = 1 << 20)                 \
@@ -146,12 +150,14 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       build_u32(b, "general.architecture", 1))                                                     \
     X(architecture_unknown, EUNSUPPORTED, "\"mamba\" is not one of llama, qwen2, qwen3",           \
       build_text(b, "general.architecture", "mamba"))                                              \
-    X(no_layers_key, ECORRUPT, "key llama.block_count: missing", build_drop(b, "llama.block_count")) \
+    X(no_layers_key, ECORRUPT, "key llama.block_count: missing",                                   \
+      build_drop(b, "llama.block_count"))                                                          \
     X(layers_0, ECORRUPT, "key llama.block_count: 0, allowed 1 to 1024",                           \
       build_u32(b, "llama.block_count", 0))                                                        \
     X(layers_limit, ECORRUPT, "key llama.block_count: 1025, allowed 1 to 1024",                    \
       build_u32(b, "llama.block_count", 1025))                                                     \
-    X(layers_huge, ECORRUPT, "key llama.block_count: 4294967295", build_u32(b, "llama.block_count", UINT32_MAX)) \
+    X(layers_huge, ECORRUPT, "key llama.block_count: 4294967295",                                  \
+      build_u32(b, "llama.block_count", UINT32_MAX))                                               \
     X(layers_negative, ECORRUPT, "key llama.block_count: -1, allowed",                             \
       build_raw(b, "llama.block_count", LAC_GGUF_I32, "\xff\xff\xff\xff", 4))                      \
     X(layers_kind, ECORRUPT, "key llama.block_count: is of kind f32, must be an integer",          \
@@ -160,7 +166,8 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       build_u32(b, "llama.block_count", 3))                                                        \
     X(layers_fewer_than_file, EUNSUPPORTED, "has no role in a llama model of 1 layers",            \
       build_u32(b, "llama.block_count", 1))                                                        \
-    X(hidden_0, ECORRUPT, "key llama.embedding_length: 0", build_u32(b, "llama.embedding_length", 0)) \
+    X(hidden_0, ECORRUPT, "key llama.embedding_length: 0",                                         \
+      build_u32(b, "llama.embedding_length", 0))                                                   \
     X(hidden_limit, ECORRUPT, "key llama.embedding_length: 131073, allowed 1 to 131072",           \
       build_u32(b, "llama.embedding_length", 131073))                                              \
     X(hidden_other, ECORRUPT, "tensor token_embd.weight: shape [32, 9, 1, 1], must be [64, 9]",    \
@@ -184,7 +191,8 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       build_u32(b, "llama.attention.head_count", 1025))                                            \
     X(heads_do_not_divide, ECORRUPT, "key llama.attention.head_count: 6, must divide",             \
       build_u32(b, "llama.attention.head_count", 6))                                               \
-    X(kv_heads_do_not_divide, ECORRUPT, "head_count_kv: 3, does not divide the 4 heads of layer 0", \
+    X(kv_heads_do_not_divide, ECORRUPT,                                                            \
+      "head_count_kv: 3, does not divide the 4 heads of layer 0",                                  \
       build_u32(b, "llama.attention.head_count_kv", 3))                                            \
     X(heads_array_short, ECORRUPT, "head_count: 3 elements, llama.block_count is 2",               \
       per_layer(b, "llama.attention.head_count", 4, 4, 3))                                         \
@@ -203,9 +211,11 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
       build_u32(b, "llama.feed_forward_length", 96))                                               \
     X(rope_dims_odd, ECORRUPT, "rope.dimension_count: 7, must be even",                            \
       build_u32(b, "llama.rope.dimension_count", 7))                                               \
-    X(rope_dims_over_head, ECORRUPT, "rope.dimension_count: 10, must be even and at most the head's 8", \
+    X(rope_dims_over_head, ECORRUPT,                                                               \
+      "rope.dimension_count: 10, must be even and at most the head's 8",                           \
       build_u32(b, "llama.rope.dimension_count", 10))                                              \
-    X(rope_base_0, ECORRUPT, "rope.freq_base: 0, allowed", build_f32(b, "llama.rope.freq_base", 0)) \
+    X(rope_base_0, ECORRUPT, "rope.freq_base: 0, allowed",                                         \
+      build_f32(b, "llama.rope.freq_base", 0))                                                     \
     X(rope_scaling_type, EUNSUPPORTED, "rope.scaling.type: \"longrope\" is not supported",         \
       build_text(b, "llama.rope.scaling.type", "longrope"))                                        \
     X(rope_scaling_factor, ECORRUPT, "rope.scaling.factor: 0, allowed",                            \
