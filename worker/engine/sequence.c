@@ -19,6 +19,15 @@ bool lac__sequence_bans_end(const lac__sequence *sequence)
            lac__sequence_outputs(sequence) < sequence->sampling.min_tokens;
 }
 
+bool lac__sequence_best_decides(const lac__sequence *sequence)
+{
+    const lac_sampling *s = &sequence->sampling;
+    return lac_sampler_is_plain_greedy(sequence->sampler) ||
+           (s->temperature == 0.0f && s->repetition_penalty == 1.0f &&
+            s->presence_penalty == 0.0f && s->frequency_penalty == 0.0f && s->bias_count == 0 &&
+            !s->logprobs);
+}
+
 /* Hands out what was held back in case a stop string would follow. */
 static void release_rest(lac_engine *engine, lac__sequence *sequence)
 {

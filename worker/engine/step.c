@@ -41,6 +41,12 @@ static void order_make(lac_engine *engine)
 
 /* ---- batch ---- */
 
+static void logits_place(const lac_engine *engine, lac__sequence *s)
+{
+    if (!s->logits)
+        s->logits = lac_alloc(engine->model->vocab, sizeof(float));
+}
+
 /* Pages for the run's rows, and a place for the logits where its choice needs all of them. The
  * scheduler counted pages and slots, so neither can be short here. */
 static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
@@ -52,8 +58,8 @@ static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
     }
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
-    if (s->computed + rows == s->known && !s->logits && !lac_sampler_is_plain_greedy(s->sampler))
-        s->logits = lac_alloc(engine->model->vocab, sizeof(float));
+    if (s->computed + rows == s->known && !lac__sequence_best_decides(s))
+        logits_place(engine, s);
 }
 
 static void batch_make(lac_engine *engine, lac_batch *batch)
@@ -78,7 +84,7 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
         if (s->computed + run.rows < s->known)
             continue;
         step->logit_of[r] = (int)batch->logit_rows_count;
-        bool best_only = lac_sampler_is_plain_greedy(s->sampler);
+        bool best_only = lac__sequence_best_decides(s);
         step->logit_rows[batch->logit_rows_count++] =
             (lac_logit_row){.row = batch->rows - 1, .logits = best_only ? NULL : s->logits};
     }
@@ -114,6 +120,15 @@ static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t
     return status;
 }
 
+/* Only the best token was asked for, and it may not be chosen. */
+static bool needs_all_logits(const lac_engine *engine, const lac__sequence *s,
+                             const lac_batch *batch, uint32_t r)
+{
+    int index = engine->step.logit_of[r];
+    return index >= 0 && !batch->logit_rows[index].logits && lac__sequence_bans_end(s) &&
+           lac_tokenizer_is_end(engine->tokenizer, batch->logit_rows[index].best_token);
+}
+
 /* Fills step.status. The backend cannot say which row of a failed step was at fault, so each
  * sequence is then tried alone: only those that fail alone are lost. */
 static void batch_run(lac_engine *engine, lac_batch *batch)
@@ -125,11 +140,16 @@ static void batch_run(lac_engine *engine, lac_batch *batch)
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
         lac_error own = err;
         step->status[r] = status;
+        lac__sequence *s = engine->live[step->order.runs[r].sequence];
         if (status != LAC_OK && step->order.runs_count > 1)
             step->status[r] = run_alone(engine, batch, r, &own);
+        if (step->status[r] == LAC_OK && needs_all_logits(engine, s, batch, r)) {
+            logits_place(engine, s);
+            batch->logit_rows[step->logit_of[r]].logits = s->logits;
+            step->status[r] = run_alone(engine, batch, r, &own);
+        }
         if (step->status[r] == LAC_OK)
             continue;
-        lac__sequence *s = engine->live[step->order.runs[r].sequence];
         s->finish = LAC_FINISH_ERROR;
         s->error = own;
         s->error.status = step->status[r];

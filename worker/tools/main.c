@@ -15,6 +15,9 @@ typedef struct {
 static const command commands[] = {
     {"tokenize", lac_tool_tokenize, "text to token ids"},
     {"inspect", lac_tool_inspect, "what a model file holds"},
+    {"generate", lac_tool_generate, "a prompt to text"},
+    {"score", lac_tool_score, "how probable a text is"},
+    {"bench", lac_tool_bench, "speed beside memory bandwidth"},
 };
 enum { COMMANDS_COUNT = sizeof commands / sizeof commands[0] };
 

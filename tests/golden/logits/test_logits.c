@@ -26,10 +26,10 @@ typedef struct {
     uint32_t tokens_count, rows_count, top;
     uint32_t *tokens;
     char *rows; /* rows_count × (golden_row, top × golden_entry) */
-} golden;
+} golden_file;
 
 typedef struct {
-    const golden *golden;
+    const golden_file *golden;
     uint32_t vocab, next; /* rows met so far */
     uint32_t same;
     double kl, kl_max;
@@ -41,7 +41,7 @@ static void die(const char *what)
     exit(1);
 }
 
-static void golden_read(const char *path, golden *out)
+static void golden_read(const char *path, golden_file *out)
 {
     FILE *file = fopen(path, "rb");
     char magic[8];
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
             "skipped: the default model is not there (LACUNA_TEST_MODEL, or the cache folder)\n");
         return SKIPPED;
     }
-    golden golden = {0};
+    golden_file golden = {0};
     golden_read(argv[2], &golden);
     lac_error err = {0};
     lac_engine *engine = NULL;

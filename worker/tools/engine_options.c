@@ -1,0 +1,29 @@
+/* From a command's options to an engine. Main thread. Knows no command. */
+#include "engine_options.h"
+
+lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
+                                lac_error *err)
+{
+    lac_engine_options engine = {.model_path = options->model,
+                                 .threads = (uint32_t)options->threads,
+                                 .pin = options->pin,
+                                 .context_max = (uint32_t)options->ctx,
+                                 .slots = slots,
+                                 .kv_bytes = (uint64_t)options->kv_mem};
+    if (!lac_isa_parse(options->isa, &engine.isa))
+        return lac_fail(err, LAC_EINVAL,
+                        "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avx512",
+                        options->isa);
+    if (engine.isa != LAC_ISA_AUTO && !lac_cpu_isa_have(engine.isa))
+        return lac_fail(err, LAC_EUNSUPPORTED, "--isa %s cannot run on this machine (%s can)",
+                        options->isa, lac_isa_name(lac_cpu_isa_best()));
+    return lac_engine_create(&engine, out, err);
+}
+
+lac_status lac_tool_encode(const lac_engine *engine, const char *text, size_t length, bool special,
+                           bool bos, uint32_t **ids, size_t *count, lac_error *err)
+{
+    return lac_tokenizer_encode(lac_engine_tokenizer(engine), text, length,
+                                (lac_encode_options){.special = special, .bos = bos}, ids, count,
+                                err);
+}

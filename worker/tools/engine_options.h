@@ -1,0 +1,47 @@
+/* Options that every command with an engine in it shares: a part of the command's own struct, rows
+ * for its table, and the way from them to an engine. */
+#ifndef LAC_TOOLS_ENGINE_OPTIONS_H
+#define LAC_TOOLS_ENGINE_OPTIONS_H
+
+#include "engine/engine.h"
+#include "tools.h"
+
+typedef struct {
+    char model[4096], isa[16];
+    int64_t threads, ctx, kv_mem;
+    bool pin;
+} lac_tool_engine;
+
+/* One row of an options table; `record` is the command's struct. Strings need their size, the other
+ * kinds ignore it. */
+#define LAC_TOOL_ROW(record, field, text, kind, named, start, least, most, line)                   \
+    {                                                                                              \
+        .name = text, .type = kind, .offset = offsetof(record, field),                             \
+        .size = sizeof(((record *)0)->field), .preset = start, .low = least, .high = most,         \
+        .value = named, .help = line                                                               \
+    }
+
+/* Rows for a struct with a lac_tool_engine member named `engine`. */
+#define LAC_TOOL_ENGINE_ROWS(type)                                                                 \
+    LAC_TOOL_ROW(type, engine.model, "model", LAC_OPT_STRING, "FILE", NULL, 0, 0, "GGUF file"),    \
+        LAC_TOOL_ROW(type, engine.threads, "threads", LAC_OPT_INT, "N", "0", 0, 1024,              \
+                     "threads; 0 = cores this process may use"),                                   \
+        LAC_TOOL_ROW(type, engine.pin, "pin", LAC_OPT_BOOL, NULL, NULL, 0, 0,                      \
+                     "bind each thread to a core"),                                                \
+        LAC_TOOL_ROW(type, engine.isa, "isa", LAC_OPT_STRING, "NAME", "auto", 0, 0,                \
+                     "auto, reference (float32), scalar, avx2 or avx512"),                         \
+        LAC_TOOL_ROW(type, engine.ctx, "ctx", LAC_OPT_INT, "TOKENS", "0", 0, LAC_CONTEXT_MAX,      \
+                     "longest sequence; 0 = the model's own"),                                     \
+        LAC_TOOL_ROW(type, engine.kv_mem, "kv-mem", LAC_OPT_SIZE, "BYTES", "0", 0, 0,              \
+                     "KV pool; 0 = a quarter of memory, at most 16 full contexts")
+
+/* Opens the engine the options describe with `slots` sequences at once. */
+lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
+                                lac_error *err);
+
+/* Puts BOS first when `bos`, parses special texts when `special`. *ids is malloc'd, the caller's.
+ */
+lac_status lac_tool_encode(const lac_engine *engine, const char *text, size_t length, bool special,
+                           bool bos, uint32_t **ids, size_t *count, lac_error *err);
+
+#endif
