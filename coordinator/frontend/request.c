@@ -295,7 +295,7 @@ static scan_result scan_byte(lac__request *r, char c)
     if (r->line_bytes <= 2)
         return SCAN_END;
     r->line_bytes = 0;
-    if (r->lines++ < LAC_HTTP_HEADERS_MAX)
+    if (r->lines++ <= LAC_HTTP_HEADERS_MAX)
         return SCAN_MORE;
     lac__problem_set(&r->problem, 431, "headers_too_large", NULL,
                      "more than %d headers, the most allowed", LAC_HTTP_HEADERS_MAX);
@@ -318,7 +318,10 @@ static size_t feed_head(lac__request *r, const char *data, size_t length)
         r->problem = found;
         r->stage = LAC__REQUEST_FAILED;
     } else if (result == SCAN_END && r->stage == LAC__REQUEST_HEAD) {
-        fail(r, 400, "bad_request", NULL, "malformed http: the head ends too early");
+        if (r->parser.method == HTTP_PRI) /* the preface goes on behind its blank line */
+            fail(r, 505, "bad_version", NULL, "http version is 2, allowed 1.0 and 1.1");
+        else
+            fail(r, 400, "bad_request", NULL, "malformed http: the head ends too early");
         r->stage = LAC__REQUEST_FAILED;
     }
     return used;
