@@ -272,7 +272,8 @@ static lac_status open_planes(coordinator *c, lac_error *err)
         return status;
     lac_link_options options = {.workers = c->options.worker_plane,
                                 .clients = c->options.client_plane,
-                                .allow_wide = c->options.insecure_wide};
+                                .allow_wide = c->options.insecure_wide,
+                                .epoch = c->epoch};
     return lac_link_create(c->wire, &c->loop, &options, c->metrics, on_link_event, c, &c->link,
                            err);
 }

@@ -34,6 +34,7 @@ struct lac_link {
     plane_side workers, clients;
     lac_link_event event;
     void *arg;
+    uint64_t epoch;
 };
 
 static plane_side *side_of(lac_link *link, lac_plane plane)
@@ -99,6 +100,7 @@ static void answer_bad(plane_side *side, uint64_t peer, const lac_envelope *enve
         memcpy(msg.body.refused.reason, reason, sizeof reason);
     } else if (envelope->major != LAC_PROTO_MAJOR || envelope->type == LAC_MSG_HELLO) {
         msg.envelope.type = LAC_MSG_HELLO_REJECT;
+        msg.envelope.epoch = side->link->epoch;
         msg.body.hello_reject.major_min = msg.body.hello_reject.major_max = LAC_PROTO_MAJOR;
         memcpy(msg.body.hello_reject.reason, reason, sizeof reason);
     } else {
@@ -175,6 +177,7 @@ lac_status lac_link_create(lac_wire *wire, uv_loop_t *loop, const lac_link_optio
     lac_link *link = lac_alloc(1, sizeof *link);
     link->event = event;
     link->arg = arg;
+    link->epoch = options->epoch;
     lac_status status = open_side(link, LAC_PLANE_CLIENT, wire, loop, options, metrics, err);
     if (status == LAC_OK)
         status = open_side(link, LAC_PLANE_WORKER, wire, loop, options, metrics, err);

@@ -16,6 +16,7 @@ typedef struct lac_link lac_link;
 typedef struct {
     const char *workers, *clients; /* endpoints to listen on */
     bool allow_wide;               /* beyond loopback */
+    uint64_t epoch;                /* stamped on its own answers to workers */
 } lac_link_options;
 
 /* Called from the loop with MESSAGE and LOST events; the event lives until it returns. It may send.
