@@ -1,7 +1,8 @@
 /* The C client library of Lacuna: submit a prompt to a coordinator, pull the answer as it comes.
  *
- * One internal thread owns the connection; every function here is safe from any thread. Functions that
- * can fail return 0 or a negative LAC_CLIENT_… code and leave a text for lac_client_error(). */
+ * One internal thread owns the connection; every function here is safe from any thread. Functions
+ * that can fail return 0 or a negative LAC_CLIENT_… code and leave a text for lac_client_error().
+ */
 #ifndef LACUNA_CLIENT_H
 #define LACUNA_CLIENT_H
 
@@ -19,11 +20,11 @@ typedef struct lac_stream lac_stream;
 
 enum {
     LAC_CLIENT_OK = 0,
-    LAC_CLIENT_TIMEOUT = -1,  /* nothing came in time; the stream goes on */
-    LAC_CLIENT_INVALID = -2,  /* an argument, or the server refused the request as malformed */
-    LAC_CLIENT_BUSY = -3,     /* the server is full: see lac_stream_retry_after_ms */
-    LAC_CLIENT_LOST = -4,     /* no connection to the coordinator */
-    LAC_CLIENT_FAILED = -5    /* the request failed on the server */
+    LAC_CLIENT_TIMEOUT = -1, /* nothing came in time; the stream goes on */
+    LAC_CLIENT_INVALID = -2, /* an argument, or the server refused the request as malformed */
+    LAC_CLIENT_BUSY = -3,    /* the server is full: see lac_stream_retry_after_ms */
+    LAC_CLIENT_LOST = -4,    /* no connection to the coordinator */
+    LAC_CLIENT_FAILED = -5   /* the request failed on the server */
 };
 
 /* `endpoint` like "tcp://127.0.0.1:7070"; NULL = that one. Connecting goes on in the background. */
@@ -40,12 +41,12 @@ typedef struct {
 } lac_client_message;
 
 typedef struct {
-    size_t size; /* sizeof(lac_client_request): set by the initialiser below */
-    const char *model;    /* NULL = the server's default */
-    const char *prompt;   /* raw text, or NULL with messages */
+    size_t size;        /* sizeof(lac_client_request): set by the initialiser below */
+    const char *model;  /* NULL = the server's default */
+    const char *prompt; /* raw text, or NULL with messages */
     const lac_client_message *messages;
     size_t messages_count;
-    uint32_t max_tokens;  /* 0 = as many as fit */
+    uint32_t max_tokens; /* 0 = as many as fit */
     double temperature, top_p, min_p;
     int top_k;
     int has_seed;
@@ -72,8 +73,9 @@ typedef struct {
     const char *finish; /* with done: "stop", "length", … */
 } lac_client_piece;
 
-/* Waits for the next piece. LAC_CLIENT_TIMEOUT after timeout_ms (−1 = for ever). After the piece with
- * `done`, or an error other than TIMEOUT, the stream has ended and every call says the same again. */
+/* Waits for the next piece. LAC_CLIENT_TIMEOUT after timeout_ms (−1 = for ever). After the piece
+ * with `done`, or an error other than TIMEOUT, the stream has ended and every call says the same
+ * again. */
 LAC_CLIENT_API int lac_stream_next(lac_stream *stream, int timeout_ms, lac_client_piece *piece);
 /* Tells the server to stop; what is on its way may still come. */
 LAC_CLIENT_API void lac_stream_cancel(lac_stream *stream);

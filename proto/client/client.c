@@ -1,0 +1,137 @@
+/* The client handle: making it, asking for status, closing it. Runs on the user's threads; the
+ * internal thread is in loop.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client.h"
+
+static const char default_endpoint[] = "tcp://127.0.0.1:7070";
+
+int lac_client_connect(const char *endpoint, lac_client **out)
+{
+    if (!out)
+        return client_fail(LAC_CLIENT_INVALID, "out is NULL");
+    if (!endpoint)
+        endpoint = default_endpoint;
+    size_t length = strnlen(endpoint, LAC_ENDPOINT_MAX + 1);
+    if (length > LAC_ENDPOINT_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "endpoint has more than %d bytes", LAC_ENDPOINT_MAX);
+    lac_client *client = lac_alloc(1, sizeof *client);
+    memcpy(client->endpoint, endpoint, length);
+    pthread_mutex_init(&client->lock, NULL);
+    client->references = 1;
+
+    lac_error err = {0};
+    lac_status status = loop_start(client, &err);
+    if (status) {
+        pthread_mutex_destroy(&client->lock);
+        free(client);
+        return client_fail(status == LAC_EINVAL ? LAC_CLIENT_INVALID : LAC_CLIENT_FAILED, "%s",
+                           err.text);
+    }
+    *out = client;
+    return LAC_CLIENT_OK;
+}
+
+void client_unref(lac_client *client)
+{
+    bool last = --client->references == 0;
+    pthread_mutex_unlock(&client->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+/* Streams the user still holds keep the handle's memory, and say that the client was closed. */
+void lac_client_close(lac_client **client)
+{
+    if (!client || !*client)
+        return;
+    lac_client *c = *client;
+    *client = NULL;
+    loop_stop(c);
+    pthread_mutex_lock(&c->lock);
+    lac_stream *stream, *next;
+    HASH_ITER(hh, c->streams, stream, next)
+    {
+        stream_end(stream, LAC_CLIENT_LOST, "the client was closed");
+        if (stream->released)
+            stream_free(stream);
+    }
+    client_unref(c);
+}
+
+/* ---- status ---- */
+
+static void waiter_unlink(lac_client *client, const status_waiter *waiter)
+{
+    for (status_waiter **at = &client->waiters; *at; at = &(*at)->next) {
+        if (*at == waiter) {
+            *at = waiter->next;
+            return;
+        }
+    }
+}
+
+bool client_wait(pthread_cond_t *changed, pthread_mutex_t *lock, const struct timespec *end)
+{
+    if (!end)
+        return pthread_cond_wait(changed, lock) == 0;
+    return pthread_cond_timedwait(changed, lock, end) != ETIMEDOUT;
+}
+
+void client_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void client_deadline(int timeout_ms, struct timespec *out)
+{
+    clock_gettime(CLOCK_MONOTONIC, out);
+    out->tv_sec += timeout_ms / 1000;
+    out->tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (out->tv_nsec >= 1000000000) {
+        out->tv_sec++;
+        out->tv_nsec -= 1000000000;
+    }
+}
+
+int lac_client_status(lac_client *client, int timeout_ms, char **json)
+{
+    if (!client || !json)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
+    struct timespec end;
+    client_deadline(timeout_ms < 0 ? 0 : timeout_ms, &end);
+    status_waiter waiter = {0};
+    client_cond_init(&waiter.changed);
+
+    pthread_mutex_lock(&client->lock);
+    waiter.id = ++client->last_id;
+    waiter.next = client->waiters;
+    client->waiters = &waiter;
+    loop_wake(client);
+    while (!waiter.done)
+        if (!client_wait(&waiter.changed, &client->lock, timeout_ms < 0 ? NULL : &end))
+            break;
+    waiter_unlink(client, &waiter);
+    bool connected = client->connected;
+    pthread_mutex_unlock(&client->lock);
+
+    pthread_cond_destroy(&waiter.changed);
+    if (waiter.done) {
+        *json = waiter.json;
+        return LAC_CLIENT_OK;
+    }
+    if (!connected)
+        return client_fail(LAC_CLIENT_LOST, "no coordinator at %s", client->endpoint);
+    return client_fail(LAC_CLIENT_TIMEOUT, "no answer from %s within %d ms", client->endpoint,
+                       timeout_ms);
+}

@@ -1,0 +1,113 @@
+/* What the coordinator says, put into the streams it is for. Internal thread. A message for a
+ * stream that is gone is dropped: it was on its way when the user left. */
+#include <string.h>
+
+#include "client.h"
+
+static lac_stream *find(lac_client *client, uint64_t id)
+{
+    lac_stream *stream;
+    HASH_FIND(hh, client->streams, &id, sizeof id, stream);
+    return stream;
+}
+
+/* How a refusal looks to the program: what it did wrong, what to try later, what failed. */
+static int code_of(const lac_refused *refused)
+{
+    switch (refused->status) {
+    case LAC_BUSY: return LAC_CLIENT_BUSY;
+    case LAC_EINVAL:
+    case LAC_ETOOBIG:
+    case LAC_ENOTFOUND:
+    case LAC_EUNSUPPORTED:
+    case LAC_EEXIST:
+    case LAC_EPROTO: return LAC_CLIENT_INVALID;
+    case LAC_EREFUSED: return refused->retry_after_ms ? LAC_CLIENT_BUSY : LAC_CLIENT_FAILED;
+    default: return LAC_CLIENT_FAILED;
+    }
+}
+
+static void refuse(lac_stream *stream, const lac_refused *refused)
+{
+    stream->retry_after_ms = refused->retry_after_ms;
+    stream_end(stream, code_of(refused), "%s",
+               refused->reason[0] ? refused->reason : lac_status_name(refused->status));
+}
+
+/* Stream 0: the coordinator could not even read whose request it was. */
+static void take_refused(lac_client *client, const lac_refused *refused)
+{
+    lac_stream *stream, *next;
+    if (refused->stream) {
+        stream = find(client, refused->stream);
+        if (stream)
+            refuse(stream, refused);
+        return;
+    }
+    HASH_ITER(hh, client->streams, stream, next)
+    {
+        if (stream->state == STREAM_SENT && !stream->accepted)
+            refuse(stream, refused);
+    }
+}
+
+static void take_done(lac_stream *stream, const lac_done *done)
+{
+    if (stream->state == STREAM_ENDED)
+        return;
+    stream->usage = done->usage;
+    stream->finish = done->finish;
+    stream_end(stream, LAC_CLIENT_OK, "no error");
+}
+
+static void take_status(lac_client *client, const lac_status_reply *reply)
+{
+    for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
+        if (waiter->id != reply->stream || waiter->done)
+            continue;
+        waiter->json = status_json(reply);
+        waiter->done = true;
+        pthread_cond_signal(&waiter->changed);
+    }
+}
+
+void inbound_message(lac_client *client, const lac_msg *msg)
+{
+    lac_stream *stream;
+    pthread_mutex_lock(&client->lock);
+    switch (msg->envelope.type) {
+    case LAC_MSG_ACCEPTED:
+        stream = find(client, msg->body.accepted.stream);
+        if (stream)
+            stream->accepted = true;
+        break;
+    case LAC_MSG_TOKENS:
+        stream = find(client, msg->body.tokens.stream);
+        if (stream)
+            stream_add(stream, &msg->body.tokens.chunk);
+        break;
+    case LAC_MSG_DONE:
+        stream = find(client, msg->body.done.stream);
+        if (stream)
+            take_done(stream, &msg->body.done);
+        break;
+    case LAC_MSG_REFUSED: take_refused(client, &msg->body.refused); break;
+    case LAC_MSG_STATUS_REPLY: take_status(client, &msg->body.status_reply); break;
+    default: break; /* of a newer minor version, or of another plane */
+    }
+    pthread_mutex_unlock(&client->lock);
+}
+
+void inbound_lost(lac_client *client, const char *why)
+{
+    lac_stream *stream, *next;
+    pthread_mutex_lock(&client->lock);
+    HASH_ITER(hh, client->streams, stream, next)
+    {
+        if (stream->state == STREAM_SENT)
+            stream_end(stream, LAC_CLIENT_LOST, "%s: %s", client->endpoint, why);
+    }
+    for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next)
+        waiter->sent = false; /* asked again on the next connection */
+    pthread_mutex_unlock(&client->lock);
+}

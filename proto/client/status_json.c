@@ -1,0 +1,84 @@
+/* The answer to a status query as JSON text. Pure. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static void text(lac_buf *out, const char *name, const char *value)
+{
+    lac_buf_printf(out, "\"%s\":", name);
+    lac_buf_json(out, value, strlen(value));
+    lac_buf_text(out, ",");
+}
+
+static void number(lac_buf *out, const char *name, uint64_t value)
+{
+    lac_buf_printf(out, "\"%s\":%" PRIu64 ",", name, value);
+}
+
+/* Ends an object or list: the last comma becomes the bracket. */
+static void end(lac_buf *out, char bracket)
+{
+    if (out->length && out->data[out->length - 1] == ',')
+        out->data[out->length - 1] = bracket;
+    else
+        lac_buf_add(out, &bracket, 1);
+}
+
+static void rank_json(lac_buf *out, const lac_rank_status *rank)
+{
+    lac_buf_text(out, "{");
+    number(out, "rank", rank->rank);
+    number(out, "pid", rank->pid);
+    number(out, "active_layers", rank->active_layers);
+    number(out, "rss_bytes", rank->rss_bytes);
+    end(out, '}');
+}
+
+static void group_json(lac_buf *out, const lac_group_status *group)
+{
+    lac_buf_text(out, "{");
+    text(out, "id", group->id);
+    text(out, "state", group->state);
+    text(out, "model", group->model);
+    text(out, "isa", group->isa);
+    number(out, "layers", group->layers);
+    number(out, "slots", group->slots);
+    number(out, "running", group->running);
+    number(out, "queued", group->queued);
+    number(out, "kv_pages_used", group->kv_pages_used);
+    number(out, "kv_pages", group->kv_pages);
+    number(out, "itl_us", group->itl_us);
+    number(out, "output_tokens", group->output_tokens);
+    number(out, "heartbeat_age_ms", group->heartbeat_age_ms);
+    lac_buf_text(out, "\"ranks\":[");
+    for (uint32_t i = 0; i < group->ranks_count; i++) {
+        rank_json(out, &group->ranks[i]);
+        lac_buf_text(out, ",");
+    }
+    end(out, ']');
+    lac_buf_text(out, "}");
+}
+
+char *status_json(const lac_status_reply *reply)
+{
+    lac_buf out = {0};
+    lac_buf_text(&out, "{");
+    text(&out, "version", reply->version);
+    text(&out, "http", reply->http);
+    number(&out, "epoch", reply->epoch);
+    number(&out, "uptime_ms", reply->uptime_ms);
+    number(&out, "queued", reply->queued);
+    number(&out, "running", reply->running);
+    number(&out, "requests_total", reply->requests_total);
+    number(&out, "tokens_total", reply->tokens_total);
+    lac_buf_text(&out, "\"groups\":[");
+    for (uint32_t i = 0; i < reply->groups_count; i++) {
+        group_json(&out, &reply->groups[i]);
+        lac_buf_text(&out, ",");
+    }
+    end(&out, ']');
+    lac_buf_text(&out, "}");
+    return out.data; /* malloc'd; becomes the caller's */
+}
