@@ -141,7 +141,8 @@ static void take_dispatch(lac_link *link, const lac_dispatch *dispatch)
     task->next_pos = dispatch->accepted_count;
     task->deadline_ms = dispatch->deadline_ms > 0 ? lac_now_ms() + dispatch->deadline_ms : 0;
     if (!lac_session_duties(&link->session)->takes_work)
-        task_refuse(link, task, LAC_EREFUSED, "this worker is draining");
+        /* "Given up" moves the request to another group; "refused" would be the client's answer. */
+        task_refuse(link, task, LAC_ECANCELLED, "this worker is draining");
     else
         text_queue(link, task, dispatch);
 }

@@ -51,10 +51,11 @@ void lac__beat_send(lac_link *link)
     lac_runner_progress p;
     lac_runner_progress_read(link->runner, &p);
     uint64_t now = lac_now_ms();
+    uint32_t queued = p.queued + link->jobs;
     lac_heartbeat beat = {.report_seq = link->report_seq + 1,
                           .step_counter = p.step_counter,
                           .busy = p.running + p.queued > 0,
-                          .queued = p.queued + link->jobs,
+                          .queued = queued < LAC_REQUESTS_MAX ? queued : LAC_REQUESTS_MAX,
                           .running = p.running,
                           .kv_pages_used = p.kv_pages_used,
                           .kv_pages = link->hello.kv_pages,
