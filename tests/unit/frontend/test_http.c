@@ -110,7 +110,7 @@ static const struct {
     {"GET /livez HTTP/2.0\r\n" H "\r\n", 505, "version"},
     {"GET /livez HTTP/0.9\r\n\r\n", 505, "version"},
     {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "version"},
-    {"GET /livez\r\n\r\n", 400, ""},
+    {"GET /livez\r\n\r\n", 505, "version"},
     {"GET  HTTP/1.1\r\n" H "\r\n", 400, ""},
     {"GET /a b HTTP/1.1\r\n" H "\r\n", 400, ""},
     {"GET /\x01 HTTP/1.1\r\n" H "\r\n", 400, "target"},
