@@ -1,0 +1,128 @@
+/* The CPU backend's insides that its own files share: buffers, the program made of an operation
+ * list, and the state of the step that runs. */
+#ifndef LAC_KERNELS_BACKEND_H
+#define LAC_KERNELS_BACKEND_H
+
+#include "cpu.h"
+#include "pool.h"
+
+enum { LAC__PARTIAL_FLOATS = 2 << 20 }; /* room for split attention: 8 MiB */
+
+/* A phase is what runs between two waits. */
+typedef enum {
+    PHASE_START,     /* a job a row: embedding and RoPE angles */
+    PHASE_NORM,      /* a job a row; no jobs where every thread norms for itself */
+    PHASE_QKV,       /* a job a head */
+    PHASE_ATTENTION, /* a job an item */
+    PHASE_QUANTISE,  /* a job a row; only for head groups that are no whole blocks wide */
+    PHASE_PROJECT,   /* a job 32 output rows */
+    PHASE_POST_NORM, /* a job a row; only for models that norm the branch's result */
+    PHASE_GATE_UP,   /* a job 32 FFN rows */
+    PHASE_HEAD       /* a job 64 vocabulary rows */
+} lac__phase_kind;
+
+typedef struct {
+    lac__phase_kind kind;
+    const lac_op *op;
+    const lac_op *project; /* who reads the result of ATTENTION, GATE_UP */
+    uint32_t rope;         /* index of QKV's angles */
+    bool quant, floats;    /* forms of activation panel that this phase's result is read in */
+} lac__phase;
+
+typedef struct {
+    lac_rope rope;
+    double *frequency; /* [dims/2], scaled and divided by factors */
+    float *angles;     /* [rows_max][dims]: cosines, then sines */
+} lac__rope_table;
+
+typedef struct {
+    uint32_t row0;                 /* packed row of its first query row */
+    uint32_t segment, first, rows; /* rows first … first+rows−1 of the segment */
+    uint32_t split_first, split_last, splits;
+    size_t partial;   /* offset of its partial results, when split_first…split_last is not all */
+    uint32_t parts;   /* items this tile was cut into */
+    uint32_t counter; /* which count of finished parts they share; UINT32_MAX when whole */
+} lac__item;
+
+typedef struct {
+    lac__item *items; /* [items_max], largest first */
+    uint32_t count;
+    const lac_op *made_for; /* the operation these were made for in this step; NULL = none */
+} lac__items;
+
+/* One thread's own memory. */
+typedef struct {
+    lac__panel panel; /* normed rows when every thread norms for itself */
+    float *row;       /* [max width]: one row being normed, embedded, quantised */
+    float *tile;      /* [16][max slice]: results of a product */
+    float *tile2;     /* the same: up beside gate */
+    float *attention; /* attention scratch */
+    lac__items items;
+    float *best_value; /* [logit_rows_max] */
+    uint32_t *best_id;
+    bool odd; /* saw something not finite */
+} lac__local;
+
+struct lac_backend {
+    lac_backend_options options;
+    const lac__kernels *kernels;
+    lac__pool *pool;
+    uint32_t threads;
+    /* program */
+    const lac_op *ops;
+    size_t ops_count;
+    lac__phase *phases;
+    uint32_t phases_count;
+    lac__rope_table ropes[LAC__ROPES_MAX];
+    uint32_t ropes_count;
+    /* shared buffers, rows_max wide */
+    float *h;               /* [rows][hidden] */
+    float *q;               /* [rows][q_width] */
+    float *attended;        /* [rows][q_width] */
+    float *branch;          /* [rows][hidden]: a result before its post norm */
+    lac__panel normed;      /* normed rows, when they are shared out */
+    lac__panel inner;       /* attention's or gate-up's result */
+    float *partial;         /* split attention */
+    _Atomic uint32_t *left; /* [items_max]: finished parts of a tile and KV head */
+    uint32_t items_max;
+    lac__local *locals;
+    /* step */
+    lac_batch *batch;
+    uint32_t *row_segment; /* [rows]: segment of a row */
+};
+
+/* Makes the phases of a list of operations; checks shapes. (program.c) */
+lac_status lac__program_make(lac_backend *be, const lac_op *ops, size_t count, lac_error *err);
+void lac__program_free(lac_backend *be);
+
+/* Builds the attention items of one operation for the running step. (items.c) */
+void lac__items_build(lac_backend *be, lac__items *out, const lac_op *op);
+
+/* Aligned, zeroed, huge pages where the size is worth it; NULL when there is no memory. */
+void *lac__big_alloc(size_t bytes);
+void lac__big_free(void *p, size_t bytes);
+
+/* Runs the program over a checked batch. (run.c) */
+lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err);
+
+/* ---- rows of a unit ---- */
+
+typedef struct {
+    uint32_t count;
+    const uint32_t *rows; /* NULL: all of them in order */
+} lac__rows;
+
+static inline lac__rows lac__unit_rows(const lac_batch *batch, const lac_op *op)
+{
+    if (!batch->unit_rows || op->kind == LAC_OP_EMBED || op->kind == LAC_OP_HEAD)
+        return (lac__rows){batch->rows, NULL};
+    const lac_row_list *list = &batch->unit_rows[op->unit];
+    return (lac__rows){list->count, list->rows};
+}
+
+static inline uint32_t lac__row_at(lac__rows rows, uint32_t i)
+{
+    return rows.rows ? rows.rows[i] : i;
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* What the files of the CPU backend share: packed weights, activation panels, the table of kernels
+ * that each instruction set fills, and the thread pool. Knows nothing of models, files or requests.
+ *
+ * Layout family "R8": the rows of a matrix are taken in groups of eight, one vector lane a row, so
+ * a dot product never ends in a horizontal sum and no version has to copy another one's tree. */
+#ifndef LAC_KERNELS_CPU_H
+#define LAC_KERNELS_CPU_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+enum {
+    LAC__LANES = 8,     /* rows a group */
+    LAC__TILE = 16,     /* columns (batch rows) a tile of a panel */
+    LAC__REDUNDANT = 8, /* up to this many rows every thread norms for itself, without a barrier */
+    LAC__SLICE = 32,    /* output rows a job of PROJECT and GATE_UP; one activation block */
+    LAC__HEAD_SLICE = 64, /* vocabulary rows a job of HEAD */
+    LAC__HEAD_DIM_MAX = 512,
+    LAC__QTILE = 16,    /* query rows an attention item */
+    LAC__SPLIT = 256,   /* tokens after which a softmax starts afresh, at absolute positions */
+    LAC__ROPES_MAX = 8, /* different RoPE settings in one model */
+    LAC__CACHE_LINE = 64
+};
+
+#define LAC__ALWAYS static inline __attribute__((always_inline))
+
+struct lac_weight {
+    lac_type type; /* of the packed data: the file's, or F32 after dequantising */
+    bool vector;   /* data is float[cols] */
+    uint32_t rows, cols;
+    uint32_t groups; /* of eight rows, the last one padded with zero rows */
+    size_t group_bytes;
+    size_t bytes; /* allocated */
+    uint8_t *data;
+};
+
+/* 32 activations of one batch row as signed bytes: value = d × q, |q| ≤ 127. One cache line, so a
+ * product touches nothing else of the activations. */
+typedef struct {
+    int8_t q[32];
+    float d;
+    float s;    /* d × sum of all 32 */
+    float s_lo; /* d × sum of the first 16 (types with a scale per 16) */
+    float s_hi;
+    int32_t sum;
+    int32_t pad[3];
+} lac__xblock;
+
+/* Up to 16 batch rows side by side. Column c of block b is x[b × n + c]; the float form of input k
+ * is f[k × n + c]. Which of the two exists depends on the weights that read the panel. */
+typedef struct {
+    uint32_t n;
+    lac__xblock *x;
+    float *f;
+} lac__tile;
+
+/* A panel is tiles one after the other; only the last is narrower than 16. */
+typedef struct {
+    lac__xblock *x; /* [tiles][cols/32][n] */
+    float *f;       /* [tiles][cols][n] */
+} lac__panel;
+
+static inline lac__tile lac__panel_tile(const lac__panel *p, uint32_t cols, uint32_t rows,
+                                        uint32_t t)
+{
+    uint32_t left = rows - t * LAC__TILE;
+    lac__tile out = {.n = left < LAC__TILE ? left : LAC__TILE};
+    out.x = p->x ? p->x + (size_t)t * LAC__TILE * ((cols + 31) / 32) : NULL;
+    out.f = p->f ? p->f + (size_t)t * LAC__TILE * cols : NULL;
+    return out;
+}
+
+/* out[c × ld + 8g + lane] = row 8(group+g)+lane of w times column c, for `groups` groups. */
+typedef void (*lac__gemm_fn)(const lac_weight *w, uint32_t group, uint32_t groups,
+                             const lac__tile *x, float *out, size_t ld);
+
+/* One attention item: `rows` query rows of one sequence and all query heads of one KV head, over
+ * the tokens of splits first … last−1. */
+typedef struct {
+    const float *q; /* row r, head h of the group: q + r × q_stride + h × head_dim */
+    size_t q_stride;
+    float *out; /* same shape as q; written when the item covers all splits */
+    size_t out_stride;
+    float *partial; /* else [split][rows × group][head_dim padded + 2]: sums, then m, l */
+    uint32_t rows, group, head_dim;
+    uint32_t pos; /* position of row 0 */
+    uint32_t split_first, split_last;
+    float scale, softcap;
+    uint32_t window;
+    bool f32; /* KV type */
+    const uint8_t *region;
+    size_t page_bytes, head_offset; /* of this KV head within a page */
+    const uint32_t *pages;
+    float *scratch; /* lac__attention_scratch floats */
+} lac__attention_item;
+
+typedef struct {
+    const char *name;
+    lac__gemm_fn gemm[32]; /* by lac_type; NULL = weights of this type become F32 at load */
+    /* y = x × w / rms(x); returns the sum of squares, so that the caller sees what is not finite.
+     */
+    float (*norm)(const float *x, const float *w, uint32_t n, float eps, float *y);
+    /* Quantises n (a multiple of 32) values into column c of a tile n_cols wide, blocks 0…n/32−1.
+     */
+    void (*quantise)(const float *x, uint32_t n, lac__xblock *out, uint32_t n_cols);
+    /* y = act(gate) × up */
+    void (*act)(lac_activation act, const float *gate, const float *up, uint32_t n, float *y);
+    void (*add)(float *h, const float *x, uint32_t n);
+    /* In place; cos and sin hold dims/2 values. */
+    void (*rope)(float *x, lac_rope_style style, uint32_t dims, const float *cos, const float *sin);
+    void (*softcap)(float *x, uint32_t n, float cap);
+    void (*to_f16)(const float *x, uint32_t n, uint16_t *out);
+    void (*attention)(const lac__attention_item *item);
+    /* Folds the partial results of all splits in order: what attention does when it covers them. */
+    void (*attention_merge)(const lac__attention_item *item, uint32_t splits);
+    /* Largest of x, its first index; false when one of them is not finite. */
+    bool (*best)(const float *x, uint32_t n, float *value, uint32_t *index);
+} lac__kernels;
+
+extern const lac__kernels lac__kernels_reference, lac__kernels_scalar;
+#if defined(__x86_64__)
+extern const lac__kernels lac__kernels_avx2, lac__kernels_avx512;
+#endif
+
+/* Floats of scratch an attention item needs. */
+size_t lac__attention_scratch(uint32_t rows, uint32_t group, uint32_t head_dim);
+static inline uint32_t lac__pad16(uint32_t n)
+{
+    return (n + 15u) & ~15u;
+}
+
+/* ---- packing (pack.c) ---- */
+
+/* Bytes of a unit (eight rows × 32 columns); of a super-block of eight units where a head is
+ * shared. */
+enum {
+    LAC__UNIT_Q8_0 = 16 + 256,
+    LAC__UNIT_Q4_0 = 16 + 128,
+    LAC__UNIT_Q4_1 = 32 + 128,
+    LAC__UNIT_Q5_0 = 16 + 128 + 32,
+    LAC__UNIT_Q5_1 = 32 + 128 + 32,
+    LAC__UNIT_Q4_K = 16 + 128,
+    LAC__UNIT_Q5_K = 16 + 128 + 32,
+    LAC__UNIT_Q6_K = 16 + 128 + 64,
+    LAC__SUPER_Q4_K = 32 + 8 * LAC__UNIT_Q4_K,
+    LAC__SUPER_Q5_K = 32 + 8 * LAC__UNIT_Q5_K,
+    LAC__SUPER_Q6_K = 16 + 8 * LAC__UNIT_Q6_K
+};
+
+/* Byte offsets within a group of the parts of unit b; m and scale are 0 where a type has none. */
+typedef struct {
+    size_t d, m, scale, codes;
+} lac__unit_place;
+
+LAC__ALWAYS lac__unit_place lac__unit_at(lac_type type, uint32_t b)
+{
+    size_t u, super = b / 8, sub = b % 8;
+    switch (type) {
+    case LAC_TYPE_Q8_0: u = (size_t)b * LAC__UNIT_Q8_0; return (lac__unit_place){u, 0, 0, u + 16};
+    case LAC_TYPE_Q4_0: u = (size_t)b * LAC__UNIT_Q4_0; return (lac__unit_place){u, 0, 0, u + 16};
+    case LAC_TYPE_Q4_1:
+        u = (size_t)b * LAC__UNIT_Q4_1;
+        return (lac__unit_place){u, u + 16, 0, u + 32};
+    case LAC_TYPE_Q5_0: u = (size_t)b * LAC__UNIT_Q5_0; return (lac__unit_place){u, 0, 0, u + 16};
+    case LAC_TYPE_Q5_1:
+        u = (size_t)b * LAC__UNIT_Q5_1;
+        return (lac__unit_place){u, u + 16, 0, u + 32};
+    case LAC_TYPE_Q4_K:
+        u = super * LAC__SUPER_Q4_K;
+        sub = u + 32 + sub * LAC__UNIT_Q4_K;
+        return (lac__unit_place){u, u + 16, sub, sub + 16};
+    case LAC_TYPE_Q5_K:
+        u = super * LAC__SUPER_Q5_K;
+        sub = u + 32 + sub * LAC__UNIT_Q5_K;
+        return (lac__unit_place){u, u + 16, sub, sub + 16};
+    default: /* Q6_K */
+        u = super * LAC__SUPER_Q6_K;
+        sub = u + 16 + sub * LAC__UNIT_Q6_K;
+        return (lac__unit_place){u, 0, sub, sub + 16};
+    }
+}
+
+bool lac__type_quantised(lac_type type);
+/* Bytes of eight rows × cols, 0 when the type or the shape is not supported. */
+size_t lac__group_bytes(lac_type type, uint32_t cols);
+void lac__pack_group(lac_type type, lac_type packed, uint32_t cols, const uint8_t *const rows[8],
+                     uint8_t *out);
+/* Writes one row of the file's layout as floats. */
+void lac__dequantise(lac_type type, const uint8_t *row, uint32_t cols, float *out);
+/* Writes one row of packed weights as floats. */
+void lac__unpack_row(const lac_weight *w, uint32_t row, float *out);
+
+/* ---- half precision, identical to the hardware's round-to-nearest-even ---- */
+static inline float lac__bits_f32(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static inline uint32_t lac__f32_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return bits;
+}
+
+static inline float lac__f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u)
+        return lac__bits_f32(sign | 0x7f800000u | (rest & 0x3ffu) << 13 |
+                             (rest > 0x7c00u ? 0x400000u : 0u));
+    if (rest < 0x400u) { /* subnormal or zero: exact in float32 */
+        float f = (float)rest * 0x1p-24f;
+        return sign ? -f : f;
+    }
+    return lac__bits_f32(sign | ((rest << 13) + ((127u - 15u) << 23)));
+}
+
+static inline uint16_t lac__f32_to_f16(float f)
+{
+    uint32_t bits = lac__f32_bits(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    if (rest >= 0x7f800000u)
+        return (uint16_t)(sign | 0x7c00u |
+                          (rest > 0x7f800000u ? 0x200u | (rest >> 13 & 0x3ffu) : 0u));
+    if (rest >= 0x477ff000u) /* rounds to 65536 or more */
+        return (uint16_t)(sign | 0x7c00u);
+    if (rest < 0x38800000u) { /* subnormal: adding 0.5 aligns the bits and rounds to even */
+        float r = lac__bits_f32(rest) + 0.5f;
+        return (uint16_t)(sign | (lac__f32_bits(r) - 0x3f000000u));
+    }
+    rest += 0xfffu + (rest >> 13 & 1u);
+    return (uint16_t)(sign | ((rest - (112u << 23)) >> 13));
+}
+
+static inline float lac__bf16_to_f32(uint16_t h)
+{
+    return lac__bits_f32((uint32_t)h << 16);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* Which instruction sets this processor (and its operating system) can run, and their names. */
+#include "cpu.h"
+
+static const char *const names[] = {[LAC_ISA_AUTO] = "auto",
+                                    [LAC_ISA_REFERENCE] = "reference",
+                                    [LAC_ISA_SCALAR] = "scalar",
+                                    [LAC_ISA_AVX2] = "avx2",
+                                    [LAC_ISA_AVX512] = "avx512"};
+
+bool lac_cpu_isa_have(lac_isa isa)
+{
+    switch (isa) {
+    case LAC_ISA_AUTO:
+    case LAC_ISA_REFERENCE:
+    case LAC_ISA_SCALAR: return true;
+#if defined(__x86_64__)
+    case LAC_ISA_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("f16c");
+    case LAC_ISA_AVX512:
+        return lac_cpu_isa_have(LAC_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512vnni");
+#endif
+    default: return false;
+    }
+}
+
+lac_isa lac_cpu_isa_best(void)
+{
+    if (lac_cpu_isa_have(LAC_ISA_AVX512))
+        return LAC_ISA_AVX512;
+    return lac_cpu_isa_have(LAC_ISA_AVX2) ? LAC_ISA_AVX2 : LAC_ISA_SCALAR;
+}
+
+const char *lac_isa_name(lac_isa isa)
+{
+    return (unsigned)isa < sizeof names / sizeof *names ? names[isa] : "?";
+}
+
+bool lac_isa_parse(const char *name, lac_isa *out)
+{
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (lac_isa)i;
+            return true;
+        }
+    }
+    return false;
+}
