@@ -305,6 +305,37 @@ START_TEST(an_end_token_ends_without_text)
 }
 END_TEST
 
+static uint32_t count_of(const runner_result *result, uint32_t token)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < result->tokens_count; i++)
+        count += result->tokens[i] == token;
+    return count;
+}
+
+/* A bias makes one token win every time; each time it does, the penalty takes some of it back. */
+START_TEST(penalties_count_the_output)
+{
+    lac_engine_options options = options_of(1);
+    lac_engine *engine = runner_engine(&options);
+    size_t count;
+    const uint32_t *prompt = prompt_of(2, &count);
+    lac_logit_bias bias = {.token = 50, .bias = 40};
+    lac_sampling sampling = runner_greedy(60);
+    sampling.bias = &bias;
+    sampling.bias_count = 1;
+    memset(&run, 0, sizeof(run));
+    runner_submit(engine, 0, prompt, count, &sampling);
+    sampling.frequency_penalty = 2;
+    runner_submit(engine, 1, prompt, count, &sampling);
+    runner_drain(engine, &run);
+    ck_assert_uint_eq(count_of(&run.results[0], 50), 60);
+    ck_assert_uint_ge(count_of(&run.results[1], 50), 5);
+    ck_assert_uint_lt(count_of(&run.results[1], 50), 40);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
 static void row_count(void *arg, size_t index, const float *logits)
 {
     uint32_t **next = arg;
@@ -394,6 +425,7 @@ int main(void)
     tcase_add_test(tc, lengths_and_usage);
     tcase_add_test(tc, seeds_decide_the_text);
     tcase_add_test(tc, an_end_token_ends_without_text);
+    tcase_add_test(tc, penalties_count_the_output);
     tcase_add_test(tc, score_agrees_with_decoding);
     tcase_add_loop_test(tc, all_tiny_models_run, 0, 6);
     tcase_add_test(tc, a_missing_model_is_an_error);

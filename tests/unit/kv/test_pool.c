@@ -170,6 +170,7 @@ int main(void)
 {
     Suite *suite = suite_create("kv");
     TCase *tc = tcase_create("pool");
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, reserve_is_all_or_nothing);
     tcase_add_test(tc, units_not_kept_own_no_page);
     tcase_add_test(tc, capacity_for_one_sequence);

@@ -263,6 +263,7 @@ int main(void)
 {
     Suite *suite = suite_create("sched");
     TCase *tc = tcase_create("sched");
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, alone_a_prompt_runs_in_large_chunks);
     tcase_add_test(tc, decodes_come_first_and_shape_the_chunk);
     tcase_add_test(tc, admission_is_first_come_first_served);
