@@ -88,6 +88,7 @@ struct lac_client {
     lac_wire *wire;
     lac_socket *socket;
     uint64_t seq, heard_ms, probed_ms;
+    bool leaving; /* the tick belongs to the farewell */
     /* From any thread. */
     uv_async_t wake;
     pthread_mutex_t lock;

@@ -144,6 +144,8 @@ static void on_tick(uv_timer_t *timer);
 
 static void run_turn(lac_client *client)
 {
+    if (client->leaving)
+        return;
     bool open = serve(client);
     if (open && !uv_is_active((uv_handle_t *)&client->tick)) {
         client->heard_ms = lac_now_ms();
@@ -212,6 +214,7 @@ static void on_farewell(uv_timer_t *timer)
 static void farewell(lac_client *client)
 {
     unsigned said = 0;
+    client->leaving = true;
     lac_stream *stream, *next;
     pthread_mutex_lock(&client->lock);
     HASH_ITER(hh, client->streams, stream, next)
