@@ -16,6 +16,7 @@ typedef struct request {
     uint64_t peer, stream;
     uint32_t credit, sent, total;
     bool counting;
+    lac_finish finish;
 } request;
 
 struct fake {
@@ -87,7 +88,7 @@ static bool count_on(fake *f, request *r)
     }
     if (!r->counting || r->sent < r->total)
         return false;
-    return say_done(f, r->peer, r->stream, LAC_FINISH_STOP, r->total);
+    return say_done(f, r->peer, r->stream, r->finish, r->total);
 }
 
 static void keep(fake *f, request r)
@@ -168,7 +169,7 @@ static void take_submit(fake *f, uint64_t peer, const lac_submit *s)
     snprintf(line, sizeof line, "%.*s", (int)(prompt.length < 60 ? prompt.length : 60),
              prompt.length ? prompt.data : "");
     sscanf(line, "%15s %u", rule, &n);
-    request r = {.peer = peer, .stream = s->stream, .credit = s->credit};
+    request r = {.peer = peer, .stream = s->stream, .credit = s->credit, .finish = LAC_FINISH_STOP};
     if (!strcmp(rule, "mute")) {
         f->open--;
         return;
@@ -244,8 +245,11 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
         f->cancels++;
         at = find(f, peer, msg->body.client_cancel.stream);
         if (*at) {
-            say_done(f, peer, (*at)->stream, LAC_FINISH_CANCEL, (*at)->sent);
-            drop(at);
+            (*at)->counting = true;
+            (*at)->total = (*at)->sent;
+            (*at)->finish = LAC_FINISH_CANCEL;
+            if (count_on(f, *at))
+                drop(at);
         }
         break;
     case LAC_MSG_CREDIT:
