@@ -12,7 +12,7 @@
 #include "tokenizer/tokenizer.h"
 
 #ifdef LAC_SANITIZED
-enum { LENGTH = LAC_PROMPT_BYTES_MAX / 16, LIMIT_MS = 60000 };
+enum { LENGTH = LAC_PROMPT_BYTES_MAX / 64, LIMIT_MS = 60000 };
 #else
 enum { LENGTH = LAC_PROMPT_BYTES_MAX, LIMIT_MS = 2000 };
 #endif
