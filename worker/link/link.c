@@ -13,6 +13,12 @@
 #include "base/mem.h"
 #include "parts.h"
 
+/* Milliseconds from `then` to `now`; `then` may be newer by the length of a callback. */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 /* ---- session ---- */
 
 static void on_leave(uv_timer_t *timer)
@@ -47,8 +53,8 @@ void lac__link_settle(lac_link *link)
     uint64_t now = lac_now_ms();
     bool heard = lac_session_duties(&link->session)->reports;
     /* At the deadline the coordinator moves what is left; without one nobody waits for it. */
-    bool over =
-        now >= link->drain_until_ms || (!heard && now - link->sent_ms > link->session.lease_ms);
+    bool over = now >= link->drain_until_ms ||
+                (!heard && since(link->sent_ms, now) > link->session.lease_ms);
     if (!over && !lac__link_idle(link))
         return;
     if (!lac__link_idle(link))
@@ -83,15 +89,15 @@ static void session_tick(lac_link *link, uint64_t now)
         link->hello_ms = now;
         lac__link_event(link, LAC_LINK_EV_SAID_HELLO);
     } else if (link->session.state == LAC_LINK_HELLO_SENT &&
-               now - link->hello_ms > LAC__HELLO_WAIT_MS) {
+               since(link->hello_ms, now) > LAC__HELLO_WAIT_MS) {
         lac__link_event(link, LAC_LINK_EV_SILENT);
     } else if (duties->beats && now >= link->beat_ms) {
         lac__beat_send(link);
         link->beat_ms = now + link->session.heartbeat_ms;
     }
-    if (duties->beats && now - link->sent_ms > link->session.lease_ms) {
+    if (duties->beats && since(link->sent_ms, now) > link->session.lease_ms) {
         lac_warn("nothing reached the coordinator for %llu ms, saying hello again",
-                 (unsigned long long)(now - link->sent_ms));
+                 (unsigned long long)since(link->sent_ms, now));
         lac__link_event(link, LAC_LINK_EV_SILENT);
     }
 }
@@ -233,10 +239,21 @@ static lac_status engine_setup(lac_link *link, lac_error *err)
     return status;
 }
 
+/* The connection is there: a Hello need not wait for the next tick. */
+static void on_connected(void *arg)
+{
+    lac_link *link = arg;
+    if (lac_session_duties(&link->session)->says_hello)
+        session_tick(link, lac_now_ms());
+}
+
 static lac_status socket_setup(lac_link *link, lac_error *err)
 {
-    lac_socket_events events = {
-        .arg = link, .message = lac__link_message, .bad = lac__link_bad, .lost = lac__link_lost};
+    lac_socket_events events = {.arg = link,
+                                .message = lac__link_message,
+                                .bad = lac__link_bad,
+                                .connected = on_connected,
+                                .lost = lac__link_lost};
     lac_status status = lac_wire_create(&link->wire, err);
     if (status != LAC_OK)
         return status;

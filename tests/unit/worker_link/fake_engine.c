@@ -1,0 +1,198 @@
+#include "fake_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+
+fake_state *fake;
+
+typedef struct {
+    uint64_t id;
+    uint32_t prompt_first, prompt_count, pos, end;
+} sequence;
+
+struct lac_engine {
+    lac_model model;
+    sequence sequences[FAKE_SLOTS * 4];
+    uint32_t count;
+    uint64_t steps, output;
+};
+
+lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out, lac_error *err)
+{
+    if (strcmp(options->model_path, "absent") == 0)
+        return lac_fail(err, LAC_EIO, "model absent: no such file");
+    lac_engine *engine = lac_alloc(1, sizeof(*engine));
+    engine->model.layers_count = 3;
+    engine->model.vocab = FAKE_VOCAB;
+    snprintf(engine->model.name, sizeof(engine->model.name), "fake");
+    snprintf(engine->model.architecture, sizeof(engine->model.architecture), "llama");
+    *out = engine;
+    return LAC_OK;
+}
+
+void lac_engine_destroy(lac_engine **engine)
+{
+    free(*engine);
+    *engine = NULL;
+}
+
+const lac_model *lac_engine_model(const lac_engine *engine)
+{
+    return &engine->model;
+}
+
+const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine)
+{
+    (void)engine;
+    return NULL;
+}
+
+void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
+{
+    *out = (lac_engine_stats){.isa = "fake",
+                              .threads = 1,
+                              .slots = FAKE_SLOTS,
+                              .context_max = FAKE_CONTEXT,
+                              .kv_pages = 50,
+                              .kv_pages_used = engine->count,
+                              .weight_bytes = 1000,
+                              .running = engine->count,
+                              .steps = engine->steps,
+                              .output_tokens = engine->output,
+                              .active_layers = 3};
+}
+
+lac_status lac_engine_submit(lac_engine *engine, const lac_engine_request *request, lac_error *err)
+{
+    if (request->prompt[0] == FAKE_PROMPT_BUSY || engine->count == FAKE_SLOTS * 4)
+        return lac_fail(err, LAC_BUSY, "queue holds 64 sequences, allowed at most 64");
+    engine->sequences[engine->count++] = (sequence){
+        .id = request->id,
+        .prompt_first = request->prompt[0],
+        .prompt_count = (uint32_t)request->prompt_count,
+        .pos = (uint32_t)request->accepted_count,
+        .end = request->sampling.max_tokens > 0 ? request->sampling.max_tokens : UINT32_MAX};
+    atomic_fetch_add(&fake->submitted, 1);
+    atomic_store(&fake->running, engine->count);
+    return LAC_OK;
+}
+
+static void sequence_drop(lac_engine *engine, uint32_t i)
+{
+    engine->sequences[i] = engine->sequences[--engine->count];
+    atomic_store(&fake->running, engine->count);
+}
+
+lac_status lac_engine_cancel(lac_engine *engine, uint64_t id)
+{
+    for (uint32_t i = 0; i < engine->count; i++)
+        if (engine->sequences[i].id == id) {
+            sequence_drop(engine, i);
+            atomic_fetch_add(&fake->cancelled, 1);
+            return LAC_OK;
+        }
+    return LAC_ENOTFOUND;
+}
+
+bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg)
+{
+    if (engine->count == 0)
+        return false;
+    usleep(atomic_load(&fake->step_us));
+    for (uint32_t i = engine->count; i-- > 0;) {
+        sequence *s = &engine->sequences[i];
+        uint32_t token = FAKE_TOKEN_BASE + s->pos % 100;
+        char text[16];
+        int length = snprintf(text, sizeof(text), "%u ", s->pos);
+        lac_engine_event event = {
+            .id = s->id,
+            .chunk = {.first_pos = s->pos,
+                      .tokens_count = 1,
+                      .tokens = &token,
+                      .text = {.data = text, .length = (uint32_t)length}},
+            .usage = {.prompt_tokens = s->prompt_count, .completion_tokens = s->pos + 1}};
+        s->pos++;
+        if (s->prompt_first == FAKE_PROMPT_FAULT && s->pos == 3) {
+            event.finish = LAC_FINISH_ERROR;
+            event.error = LAC_EINTERNAL;
+            event.reason = "the fake broke";
+        } else if (s->pos >= s->end) {
+            event.finish = LAC_FINISH_LENGTH;
+        }
+        if (event.finish != LAC_FINISH_NONE)
+            sequence_drop(engine, i);
+        engine->output++;
+        sink(arg, &event);
+    }
+    engine->steps++;
+    atomic_fetch_add(&fake->steps, 1);
+    return true;
+}
+
+/* ---- the tokenizer: one token a byte ---- */
+
+lac_status lac_tokenizer_encode(const lac_tokenizer *tokenizer, const char *text, size_t length,
+                                lac_encode_options options, uint32_t **ids, size_t *count,
+                                lac_error *err)
+{
+    (void)tokenizer;
+    (void)options;
+    (void)err;
+    *ids = lac_alloc(length, sizeof(**ids));
+    for (size_t i = 0; i < length; i++)
+        (*ids)[i] = (unsigned char)text[i];
+    *count = length;
+    return LAC_OK;
+}
+
+void lac_tokenizer_piece(const lac_tokenizer *tokenizer, uint32_t id, bool special,
+                         const char **bytes, size_t *length)
+{
+    (void)tokenizer;
+    (void)id;
+    (void)special;
+    *bytes = "";
+    *length = 0;
+}
+
+uint32_t lac_tokenizer_bos(const lac_tokenizer *tokenizer)
+{
+    (void)tokenizer;
+    return LAC_TOKEN_NONE;
+}
+
+uint32_t lac_tokenizer_eos(const lac_tokenizer *tokenizer)
+{
+    (void)tokenizer;
+    return LAC_TOKEN_NONE;
+}
+
+bool lac_tokenizer_add_bos(const lac_tokenizer *tokenizer)
+{
+    (void)tokenizer;
+    return false;
+}
+
+/* ---- the file: it has no chat template ---- */
+
+bool lac_gguf_string(const lac_gguf *gguf, const char *key, const char **text, size_t *length,
+                     lac_error *err)
+{
+    (void)gguf;
+    (void)key;
+    (void)text;
+    (void)length;
+    (void)err;
+    return false;
+}
+
+void lac_model_digest(const lac_model *model, lac_digest *out)
+{
+    (void)model;
+    lac_sha256("fake", 4, out);
+}
