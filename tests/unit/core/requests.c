@@ -328,6 +328,20 @@ START_TEST(stream_numbers_are_checked)
 }
 END_TEST
 
+START_TEST(only_its_own_group_may_answer)
+{
+    bench_open(&B);
+    uint64_t sessions[] = {join(&B, 1, "g0", 4), join(&B, 2, "g1", 4)};
+    const sent *d = submit_and_dispatch(&B, 50, 1);
+    uint64_t other = 3 - d->peer;
+    output(&B, other, sessions[other - 1], d, 0, 1, LAC_FINISH_STOP);
+    expect_none(&B, LAC_MSG_TOKENS);
+    expect_none(&B, LAC_MSG_DONE);
+    ck_assert(metric(&B, "lacuna_stale_dropped_total", "") == 1);
+    bench_close(&B);
+}
+END_TEST
+
 START_TEST(more_than_asked_is_an_error)
 {
     bench_open(&B);
@@ -360,6 +374,7 @@ TCase *requests_case(void)
     tcase_add_test(c, deadlines_queued_and_running);
     tcase_add_test(c, worker_error_reaches_the_client);
     tcase_add_test(c, stream_numbers_are_checked);
+    tcase_add_test(c, only_its_own_group_may_answer);
     tcase_add_test(c, more_than_asked_is_an_error);
     return c;
 }
