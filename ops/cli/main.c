@@ -1,0 +1,78 @@
+/* lacuna: the command line client. Owns the table of commands and the global options. */
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_command commands[] = {
+    {"submit", "PROMPT | -", "send one prompt, print the answer as it comes", cli_submit},
+    {"chat", "", "talk to the model, line by line", cli_chat},
+    {"status", "[--json]", "the groups of the cluster and what they do", cli_status},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: lacuna [--connect tcp://HOST:PORT] COMMAND [OPTIONS]\n\ncommands:\n");
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(to, "  %-8s %-12s %s\n", commands[i].name, commands[i].synopsis,
+                commands[i].summary);
+    fprintf(to,
+            "\n"
+            "options:\n"
+            "  --connect tcp://HOST:PORT   the coordinator's client address (or the environment\n"
+            "                              variable LACUNA_CONNECT; default "
+            "tcp://127.0.0.1:7070)\n"
+            "  --help                      this text; `lacuna COMMAND --help` says more\n"
+            "  --version                   the version of this program\n"
+            "\n"
+            "exit status:\n"
+            "  0    done\n"
+            "  1    the request failed, or output could not be written\n"
+            "  2    wrong use, or the server calls the request malformed\n"
+            "  3    the server is full: try again later\n"
+            "  4    no coordinator at the address, or the connection broke\n"
+            "  5    no answer in time\n"
+            "  130  interrupted by Ctrl-C\n"
+            "\n"
+            "examples:\n"
+            "  lacuna submit \"Why is the sky blue?\"\n"
+            "  lacuna submit --raw --max-tokens 20 --temp 0 \"Once upon a time\"\n"
+            "  git diff | lacuna submit --system \"Explain this change.\" -\n"
+            "  lacuna --connect tcp://10.0.0.5:7070 status --json\n");
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "");
+    const char *endpoint = getenv("LACUNA_CONNECT");
+    if (endpoint && !*endpoint)
+        endpoint = NULL;
+    int at = 1;
+    for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
+        if (!strcmp(argv[at], "--help")) {
+            print_help(stdout);
+            return CLI_OK;
+        }
+        if (!strcmp(argv[at], "--version")) {
+            printf("lacuna %s\n", lac_client_version());
+            return CLI_OK;
+        }
+        if (!strncmp(argv[at], "--connect=", 10))
+            endpoint = argv[at] + 10;
+        else if (!strcmp(argv[at], "--connect") && at + 1 < argc)
+            endpoint = argv[++at];
+        else
+            return cli_misuse(NULL, "option %s is unknown or has no value; see lacuna --help",
+                              argv[at]);
+    }
+    if (at == argc) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[at], commands[i].name))
+            return commands[i].run(argc - at, argv + at, endpoint);
+    return cli_misuse(NULL, "command '%s' is unknown, allowed: submit, chat, status", argv[at]);
+}

@@ -1,0 +1,134 @@
+/* lacuna submit: one prompt, its answer on standard output as it comes. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { PROMPT_MAX = 8 << 20 };
+
+/* All of standard input, or NULL after saying why. */
+static char *read_input(void)
+{
+    size_t size = 65536, length = 0;
+    char *text = malloc(size + 1);
+    while (text && !feof(stdin) && !ferror(stdin) && length <= PROMPT_MAX && !cli_interrupted) {
+        if (length == size) {
+            size *= 2;
+            char *more = realloc(text, size + 1);
+            if (!more)
+                break;
+            text = more;
+        }
+        length += fread(text + length, 1, size - length, stdin);
+    }
+    const char *why = NULL;
+    if (!text || (length == size && !feof(stdin) && length <= PROMPT_MAX))
+        why = "out of memory";
+    else if (ferror(stdin))
+        why = strerror(errno);
+    else if (length > PROMPT_MAX)
+        why = "it has more than 8 MiB";
+    else if (memchr(text, '\0', length))
+        why = "it has a NUL byte, allowed: text";
+    if (why) {
+        fprintf(stderr, "lacuna submit: the prompt on standard input cannot be read: %s\n", why);
+        free(text);
+        return NULL;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+static int print_json(const cli_answer *answer)
+{
+    json_t *tokens = json_array();
+    for (size_t i = 0; i < answer->tokens_count; i++)
+        json_array_append_new(tokens, json_integer(answer->tokens[i]));
+    json_t *root =
+        json_pack("{s:s%, s:o, s:s, s:{s:i, s:i}}", "text", answer->text, answer->length, "tokens",
+                  tokens, "finish", answer->finish, "usage", "prompt_tokens",
+                  (int)answer->prompt_tokens, "completion_tokens", (int)answer->completion_tokens);
+    int rc = root ? json_dumpf(root, stdout, JSON_COMPACT) : -1;
+    json_decref(root);
+    if (rc || putchar('\n') == EOF || fflush(stdout)) {
+        fprintf(stderr, "lacuna submit: the answer cannot be written\n");
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+/* The answer ends its line, so that a shell's prompt or the next line of a log stands alone. */
+static int finish_text(const cli_answer *answer)
+{
+    if (answer->length && answer->text[answer->length - 1] != '\n')
+        putchar('\n');
+    return fflush(stdout) ? CLI_FAILED : CLI_OK;
+}
+
+static int ask(const char *endpoint, const cli_sampling *sampling, bool raw, bool json,
+               const char *prompt)
+{
+    lac_client *client = NULL;
+    int code = cli_connect(endpoint, &client);
+    if (code)
+        return code;
+    const lac_client_message messages[] = {{"system", sampling->system}, {"user", prompt}};
+    lac_client_request request = LAC_CLIENT_REQUEST_INIT;
+    cli_sampling_apply(sampling, &request);
+    if (raw) {
+        request.prompt = prompt;
+    } else {
+        request.messages = sampling->system ? messages : messages + 1;
+        request.messages_count = sampling->system ? 2 : 1;
+    }
+    cli_answer answer;
+    code = cli_ask(client, endpoint, &request, json ? NULL : stdout, &answer);
+    if (code == CLI_OK)
+        code = json ? print_json(&answer) : finish_text(&answer);
+    else if (!json)
+        finish_text(&answer);
+    if (code == CLI_OK && !strcmp(answer.finish, "cancel"))
+        code = cli_interrupted ? CLI_INTERRUPTED : CLI_FAILED;
+    cli_answer_free(&answer);
+    lac_client_close(&client);
+    return code;
+}
+
+int cli_submit(int argc, char **argv, const char *endpoint)
+{
+    cli_sampling sampling;
+    bool raw = false, json = false;
+    cli_option options[CLI_SAMPLING_OPTIONS + 2];
+    cli_sampling_options(&sampling, options);
+    options[CLI_SAMPLING_OPTIONS] =
+        (cli_option){.name = "raw",
+                     .help = "continue the text as it is, without the chat template",
+                     .out = &raw};
+    options[CLI_SAMPLING_OPTIONS + 1] = (cli_option){
+        .name = "json", .help = "print one JSON object at the end instead of text", .out = &json};
+    const cli_spec spec = {
+        "submit", "[OPTIONS] PROMPT | -",
+        "Sends PROMPT (\"-\": standard input) as a user's message and prints the "
+        "answer as it comes.\nCtrl-C stops the answer.\n",
+        options, CLI_SAMPLING_OPTIONS + 2};
+    const char *words[1];
+    size_t count;
+    int code = cli_parse(&spec, argc, argv, &endpoint, words, 1, &count);
+    if (code >= 0)
+        return code;
+    if (count == 0)
+        return cli_misuse("submit",
+                          "no prompt is given: name one in quotes, or - for standard input");
+    if (raw && sampling.system)
+        return cli_misuse("submit", "--system is given with --raw, allowed: one of them");
+
+    cli_catch_interrupts();
+    char *input = NULL;
+    if (!strcmp(words[0], "-") && !(input = read_input()))
+        return cli_interrupted ? CLI_INTERRUPTED : CLI_USAGE;
+    code = ask(endpoint, &sampling, raw, json, input ? input : words[0]);
+    free(input);
+    return code;
+}
