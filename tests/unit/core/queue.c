@@ -170,13 +170,16 @@ START_TEST(reports_correct_the_account)
     join(&B, 2, "g1", 4);
     sent d = *submit_and_dispatch(&B, 50, 1);
     ck_assert_uint_eq(d.peer, 1);
-    /* It still runs three that we cancelled long ago: the next go to the other. */
-    beat(&B, 1, session, (lac_heartbeat){.running = 4, .dispatch_seq_seen = d.seq});
-    for (uint64_t i = 2; i <= 4; i++)
+    /* It still runs three that we cancelled long ago, and had not seen the dispatch when it said
+     * so: four in all, and the next four go to the other. */
+    beat(&B, 1, session, (lac_heartbeat){.running = 3, .dispatch_seq_seen = d.seq - 1});
+    for (uint64_t i = 2; i <= 5; i++)
         ck_assert_uint_eq(submit_and_dispatch(&B, 50, i)->peer, 2);
-    /* A report from before the dispatch does not count it twice. */
-    beat(&B, 1, session, (lac_heartbeat){.report_seq = 1});
-    ck_assert_uint_eq(submit_and_dispatch(&B, 50, 5)->peer, 1);
+    /* It has seen it and runs nothing else: nothing is counted twice. */
+    beat(&B, 1, session,
+         (lac_heartbeat){.report_seq = 1, .running = 1, .dispatch_seq_seen = d.seq});
+    for (uint64_t i = 6; i <= 8; i++)
+        ck_assert_uint_eq(submit_and_dispatch(&B, 50, i)->peer, 1);
     bench_close(&B);
 }
 END_TEST
