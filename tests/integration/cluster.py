@@ -190,7 +190,7 @@ class Cluster:
             for process in self.processes:
                 if not process.alive() and process.expected is not None:
                     raise AssertionError(f"{process.name} ended by itself:\n{process.tail()}")
-            return self.metric('lacuna_groups{state="READY"}') == count
+            return self.metric('lacuna_groups{state="ready"}') == count
         wait_for(ready, seconds, f"{count} groups are ready")
 
     def stop(self):
