@@ -415,7 +415,7 @@ START_TEST(a_second_signal_does_not_wait)
     kill(rig.rank, SIGTERM);
     RIG_UNTIL(rig.beat.draining, 1000);
     kill(rig.rank, SIGTERM);
-    ck_assert_int_eq(rig_rank_exit(500), 128 + SIGTERM);
+    ck_assert_int_eq(rig_rank_exit(1000), 128 + SIGTERM);
     rig_stop();
 }
 END_TEST
