@@ -158,11 +158,15 @@ static uint64_t number_of(const lac_prompt *prompt)
 
 /* A worker gets the fields it acts on; what a replay brings is checked here, where it still lives.
  */
-static void copy_dispatch(sim_packet *packet, const lac_dispatch *d)
+static void copy_dispatch(const sim *s, sim_packet *packet, const lac_dispatch *d)
 {
     uint64_t number = number_of(&d->prompt);
     LAC_ASSERT(d->sampling.has_seed);
     LAC_ASSERT(d->accepted_count <= SIM_TOKENS_MAX);
+    /* What its client has, a group need not make again. */
+    uint64_t stream = number - s->seed * SIM_STREAMS_MAX;
+    LAC_ASSERT(stream >= 1 && stream <= s->streams_count);
+    LAC_ASSERT(d->accepted_count >= s->streams[stream - 1].next_pos);
     for (uint32_t i = 0; i < d->accepted_count; i++)
         LAC_ASSERT(d->accepted[i] == sim_token(number, i));
     packet->msg.body.dispatch = (lac_dispatch){.request = d->request,
@@ -186,7 +190,7 @@ static lac_status to_worker(sim *s, const lac_action *action)
     sim_packet *packet = lac_alloc(1, sizeof *packet);
     packet->msg.envelope = action->msg->envelope;
     if (action->msg->envelope.type == LAC_MSG_DISPATCH)
-        copy_dispatch(packet, &action->msg->body.dispatch);
+        copy_dispatch(s, packet, &action->msg->body.dispatch);
     else
         packet->msg.body = action->msg->body;
     sim_push(s, in_order(s, &c->last_out, sim_between(s, 0, 5)),
