@@ -378,6 +378,37 @@ START_TEST(digest_sees_changes)
 }
 END_TEST
 
+/* Of a tensor over 8 KiB the first and the last 4 KiB count, what lies between does not. */
+START_TEST(digest_reads_the_ends)
+{
+    enum { FFN = 1024, BYTES = FFN * TINY_HIDDEN / 32 * 18 };
+    static const long places[] = {-1, 0, 4095, 4096, BYTES - 4097, BYTES - 4096, BYTES - 1};
+    lac_digest digests[7];
+    for (int i = 0; i < 7; i++) {
+        builder b;
+        build_tiny(&b, "llama");
+        build_u32(&b, "llama.feed_forward_length", FFN);
+        for (size_t t = 0; t < b.tensors_count; t++)
+            for (int d = 0; d < 2; d++)
+                if (b.tensors[t].dims[d] == TINY_FFN) {
+                    b.tensors[t].dims[d] = FFN;
+                    b.tensors[t].bytes = BYTES;
+                }
+        lac_model *m = open_model(&b, "x.gguf");
+        ck_assert_uint_eq(m->layers[0].down->bytes, BYTES);
+        if (places[i] >= 0)
+            file_bytes.data[m->layers[0].down->offset + (uint64_t)places[i]] ^= 1;
+        lac_model_digest(m, &digests[i]);
+        close_model(m);
+    }
+    for (int i = 1; i < 7; i++) {
+        bool counts = i != 3 && i != 4;
+        ck_assert_msg((memcmp(digests[0].bytes, digests[i].bytes, 32) != 0) == counts, "byte %ld",
+                      places[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("model");
@@ -389,6 +420,7 @@ int main(void)
     tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, metadata_access);
     tcase_add_test(tcase, digest_sees_changes);
+    tcase_add_test(tcase, digest_reads_the_ends);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("files");
     tcase_add_test(tcase, split_set);
