@@ -1,14 +1,24 @@
 /* Every field of every message as text. Written apart from the codec, so that a field the codec
  * forgets in both directions is still missed. */
+#include "base/digest.h"
 #include "samples.h"
 
 #define U(name) lac_buf_printf(out, #name "=%llu\n", (unsigned long long)(b->name))
 #define F(name) lac_buf_printf(out, #name "=%.9g\n", (double)(b->name))
 #define S(name) lac_buf_printf(out, #name "=%s\n", b->name)
 
+/* Long data by its digest, so that messages at their limits stay quick to compare. */
+enum { SHOWN_MAX = 256 };
+
 static void bytes(const char *name, const void *data, size_t length, lac_buf *out)
 {
+    lac_digest digest;
     lac_buf_printf(out, "%s[%zu]=", name, length);
+    if (length > SHOWN_MAX) {
+        lac_sha256(data, length, &digest);
+        data = digest.bytes;
+        length = sizeof digest.bytes;
+    }
     for (size_t i = 0; i < length; i++)
         lac_buf_printf(out, "%02x", ((const uint8_t *)data)[i]);
     lac_buf_text(out, "\n");
@@ -16,10 +26,7 @@ static void bytes(const char *name, const void *data, size_t length, lac_buf *ou
 
 static void ids(const char *name, const uint32_t *list, uint32_t count, lac_buf *out)
 {
-    lac_buf_printf(out, "%s[%u]=", name, count);
-    for (uint32_t i = 0; i < count; i++)
-        lac_buf_printf(out, "%u ", list[i]);
-    lac_buf_text(out, "\n");
+    bytes(name, list, count * sizeof *list, out);
 }
 
 static void prompt(const lac_prompt *b, lac_buf *out)
