@@ -150,6 +150,11 @@ START_TEST(credit_bounds_what_waits)
     lac_stream_close(&stream);
 
     stream = submit("rude 150");
+    wait_for(submits, 2);
+    wait_for(open_requests, 0); /* all of it is sent, and by the next answer all of it is here */
+    char *json;
+    ck_assert_int_eq(lac_client_status(client, 10000, &json), 0);
+    free(json);
     ck_assert_int_eq(read_all(stream, text, sizeof text, &tokens, NULL), LAC_CLIENT_FAILED);
     ck_assert_ptr_nonnull(strstr(lac_client_error(), "credit"));
     ck_assert_uint_eq(tokens, 64);
