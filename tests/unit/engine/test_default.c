@@ -18,8 +18,8 @@ static const char *const texts[PROMPTS] = {
     "{\"name\": \"Anna\", \"age\": 31, \"city\": \"",
     "1, 2, 3, 4, 5,",
     "2031-03-05 07:14:09 level=warn unit=lamp msg=\"bulb current low\"\n2031-03-05 07:14:11 level=",
-    "Once upon a time, in a lighthouse far to the north, there lived a keeper who wrote one line "
-    "a day and counted what was left on the shelves. One morning",
+    ("Once upon a time, in a lighthouse far to the north, there lived a keeper who wrote one line "
+     "a day and counted what was left on the shelves. One morning"),
     "H",
 };
 
