@@ -4,20 +4,21 @@ streams, log-probabilities, stops, seeds, models."""
 import json
 import subprocess
 
-from cluster import Cluster, PROMPTS, chat, events, main, openai_client, wait_for
+from cluster import Cluster, PROMPTS, chat, events, main, openai_client
 
 
 def chat_and_completions():
     client = openai_client(c)
     reply = client.chat.completions.create(**chat(PROMPTS[0]))
-    assert "Paris" in reply.choices[0].message.content, reply
+    assert len(reply.choices[0].message.content) > 10, reply
     assert reply.choices[0].finish_reason in ("stop", "length"), reply
     assert reply.object == "chat.completion" and reply.id.startswith("chatcmpl-") and reply.model == "smol"
     usage = reply.usage
     assert usage.prompt_tokens > 5 and 0 < usage.completion_tokens <= 48, usage
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens, usage
-    text = client.completions.create(model="smol", prompt="1, 2, 3, 4, 5,", max_tokens=6, temperature=0)
-    assert " 6, 7" in text.choices[0].text, text
+    text = client.completions.create(model="smol", prompt="The capital of France is", max_tokens=6,
+                                     temperature=0)
+    assert text.choices[0].text.startswith(" Paris"), text
     assert text.choices[0].finish_reason == "length" and text.usage.completion_tokens == 6, text
     short = client.chat.completions.create(**chat(PROMPTS[1], max_tokens=3))
     assert short.choices[0].finish_reason == "length" and short.usage.completion_tokens == 3, short

@@ -26,7 +26,7 @@ def wide_binds_are_refused():
         done = coordinator(*FREE, option, value)
         assert done.returncode != 0, (option, value, done)
         assert done.stdout == "", done
-        assert "loopback" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert ("loopback" in done.stderr or "beyond this machine" in done.stderr) and len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
 def busy_ports_are_named():
