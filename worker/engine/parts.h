@@ -83,7 +83,7 @@ uint32_t lac__sequence_outputs(const lac__sequence *sequence);
 /* True while end tokens may not be chosen. */
 bool lac__sequence_bans_end(const lac__sequence *sequence);
 /* True when the best token alone decides, unless it is a banned end token: then the row is run
- * again for all its logits. */
+ * again for all its logits, and from then on asks for them at once. */
 bool lac__sequence_best_decides(const lac__sequence *sequence);
 /* Takes a chosen or accepted token into the penalties and the text. *text is what may go out, in
  * engine->text. Returns why the sequence ends with it, or LAC_FINISH_NONE. */

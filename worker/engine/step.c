@@ -84,7 +84,8 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
         if (s->computed + run.rows < s->known)
             continue;
         step->logit_of[r] = (int)batch->logit_rows_count;
-        bool best_only = lac__sequence_best_decides(s);
+        /* A sequence that once wanted to end will want it again: it keeps its logits. */
+        bool best_only = lac__sequence_best_decides(s) && !s->logits;
         step->logit_rows[batch->logit_rows_count++] =
             (lac_logit_row){.row = batch->rows - 1, .logits = best_only ? NULL : s->logits};
     }

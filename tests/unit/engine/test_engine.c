@@ -5,7 +5,7 @@
 #define MODEL LAC_TINY_DIR "/tiny-llama-q4_1.gguf"
 enum { PROMPTS = 8, ANSWER = 40 };
 
-static runner run, other;
+static runner run, other, third;
 
 static const uint32_t *prompt_of(uint32_t i, size_t *count)
 {
@@ -305,6 +305,40 @@ START_TEST(an_end_token_ends_without_text)
 }
 END_TEST
 
+/* Where the best token is a banned end token the next best is chosen, the same as with all logits
+ * at hand from the start. One-token prompts, so that some of them want to end at once. */
+START_TEST(a_banned_end_gives_the_next_best)
+{
+    enum { FIRST = 3, SEQUENCES = 24 };
+    lac_engine_options options = options_of(1);
+    options.model_path = LAC_TINY_DIR "/tiny-llama-f16.gguf";
+    options.slots = SEQUENCES;
+    lac_engine *engine = runner_engine(&options);
+    uint32_t wanted_to_end = 0;
+    for (uint32_t from = FIRST; from + SEQUENCES <= 270; from += SEQUENCES) {
+        runner *results[3] = {&run, &other, &third};
+        for (int kind = 0; kind < 3; kind++) {
+            lac_sampling sampling = runner_greedy(20);
+            sampling.ignore_eos = kind > 0;
+            sampling.logprobs = kind > 1;
+            memset(results[kind], 0, sizeof(run));
+            for (uint32_t i = 0; i < SEQUENCES; i++) {
+                uint32_t token = from + i;
+                runner_submit(engine, i, &token, 1, &sampling);
+            }
+            runner_drain(engine, results[kind]);
+        }
+        for (uint32_t i = 0; i < SEQUENCES; i++) {
+            wanted_to_end += run.results[i].finish == LAC_FINISH_STOP;
+            ck_assert_uint_eq(other.results[i].tokens_count, 20);
+            runner_same(&other.results[i], &third.results[i]);
+        }
+    }
+    ck_assert_uint_gt(wanted_to_end, 0);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
 static uint32_t count_of(const runner_result *result, uint32_t token)
 {
     uint32_t count = 0;
@@ -425,6 +459,7 @@ int main(void)
     tcase_add_test(tc, lengths_and_usage);
     tcase_add_test(tc, seeds_decide_the_text);
     tcase_add_test(tc, an_end_token_ends_without_text);
+    tcase_add_test(tc, a_banned_end_gives_the_next_best);
     tcase_add_test(tc, penalties_count_the_output);
     tcase_add_test(tc, score_agrees_with_decoding);
     tcase_add_loop_test(tc, all_tiny_models_run, 0, 6);
