@@ -259,13 +259,13 @@ static void attention_run(const lac__attention_item *it)
         attention_write(it, total);
 }
 
-static void attention_merge(const lac__attention_item *it, uint32_t splits)
+static void attention_merge(const lac__attention_item *it, uint32_t first, uint32_t last)
 {
     uint32_t queries = it->rows * it->group;
     size_t size = state_size(it->head_dim);
     float *total = it->scratch;
     states_clear(it, total, queries);
-    for (uint32_t split = 0; split < splits; split++)
+    for (uint32_t split = first; split < last; split++)
         for (uint32_t i = 0; i < queries; i++)
             state_fold(it->head_dim, total + i * size, it->partial + (split * queries + i) * size);
     attention_write(it, total);

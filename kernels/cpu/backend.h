@@ -40,6 +40,7 @@ typedef struct {
     uint32_t segment, first, rows; /* rows first … first+rows−1 of the segment */
     uint32_t split_first, split_last, splits;
     size_t partial;   /* offset of its partial results, when split_first…split_last is not all */
+    uint32_t begin;   /* first split its window leaves */
     uint32_t parts;   /* items this tile was cut into */
     uint32_t counter; /* which count of finished parts they share; UINT32_MAX when whole */
 } lac__item;

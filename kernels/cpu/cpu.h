@@ -116,8 +116,9 @@ typedef struct {
     void (*softcap)(float *x, uint32_t n, float cap);
     void (*to_f16)(const float *x, uint32_t n, uint16_t *out);
     void (*attention)(const lac__attention_item *item);
-    /* Folds the partial results of all splits in order: what attention does when it covers them. */
-    void (*attention_merge)(const lac__attention_item *item, uint32_t splits);
+    /* Folds the partial results of splits first … last−1 in order: what attention itself does when
+     * it covers them all. */
+    void (*attention_merge)(const lac__attention_item *item, uint32_t first, uint32_t last);
     /* Largest of x, its first index; false when one of them is not finite. */
     bool (*best)(const float *x, uint32_t n, float *value, uint32_t *index);
 } lac__kernels;
@@ -125,6 +126,7 @@ typedef struct {
 extern const lac__kernels lac__kernels_reference, lac__kernels_scalar;
 #if defined(__x86_64__)
 extern const lac__kernels lac__kernels_avx2, lac__kernels_avx512;
+extern const lac__kernels lac__kernels_simde; /* in the tests only */
 #endif
 
 /* Floats of scratch an attention item needs. */

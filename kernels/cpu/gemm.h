@@ -31,7 +31,10 @@
 LAC__GEMM_DECLARE(scalar)
 LAC__GEMM_DECLARE(avx2)
 LAC__GEMM_DECLARE(avx512)
+LAC__GEMM_DECLARE(simde) /* the AVX-512 sources compiled portably, in the tests */
 
+/* Expands its argument, so that it may be a macro itself. */
+#define LAC__GEMM_TABLE_OF(isa) LAC__GEMM_TABLE(isa)
 #define LAC__GEMM_TABLE(isa)                                                                       \
     .gemm = {[LAC_TYPE_F32] = lac__gemm_f32_##isa,   [LAC_TYPE_F16] = lac__gemm_f16_##isa,         \
              [LAC_TYPE_BF16] = lac__gemm_bf16_##isa, [LAC_TYPE_Q8_0] = lac__gemm_q8_0_##isa,       \

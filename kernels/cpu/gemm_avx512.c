@@ -6,12 +6,7 @@
 #if defined(__x86_64__)
 #include "gemm.h"
 
-#if defined(LAC__SIMDE)
-#include <simde/x86/avx512.h>
-#include <simde/x86/f16c.h>
-#else
-#include <immintrin.h>
-#endif
+#include "avx512_any.h"
 
 enum { PREFETCH_BYTES = 1280 };
 
@@ -147,7 +142,7 @@ LAC__ALWAYS __m512i dot(__m512i sum, __m512i w, const int8_t *q)
 
 LAC__ALWAYS __m512 scaled(__m512 d, float dx, __m512i sum, __m512 acc)
 {
-    return _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(dx)), _mm512_cvtepi32_ps(sum), acc);
+    return lac__fma512(_mm512_mul_ps(d, _mm512_set1_ps(dx)), _mm512_cvtepi32_ps(sum), acc);
 }
 
 LAC__ALWAYS __m512 column(const lac_type type, const unit *u, const lac__xblock *x, __m512 acc)
@@ -161,12 +156,12 @@ LAC__ALWAYS __m512 column(const lac_type type, const unit *u, const lac__xblock 
             u->w7, q + 28);
     if (type == LAC_TYPE_Q6_K) {
         acc = scaled(u->d, x->d, lo, acc);
-        acc = _mm512_fmadd_ps(u->m, _mm512_set1_ps(x->s_lo), acc);
+        acc = lac__fma512(u->m, _mm512_set1_ps(x->s_lo), acc);
         acc = scaled(u->d_hi, x->d, hi, acc);
-        return _mm512_fmadd_ps(u->m_hi, _mm512_set1_ps(x->s_hi), acc);
+        return lac__fma512(u->m_hi, _mm512_set1_ps(x->s_hi), acc);
     }
     acc = scaled(u->d, x->d, _mm512_add_epi32(lo, hi), acc);
-    return type == LAC_TYPE_Q8_0 ? acc : _mm512_fmadd_ps(u->m, _mm512_set1_ps(x->s), acc);
+    return type == LAC_TYPE_Q8_0 ? acc : lac__fma512(u->m, _mm512_set1_ps(x->s), acc);
 }
 
 /* Sixteen lanes to out; eight when there is no second group. */
@@ -251,7 +246,7 @@ LAC__ALWAYS void float_columns(const lac_type type, const uint32_t n, const uint
             __m512 w = load_weights(type, g, next, k + i);
             for (uint32_t c = 0; c < n; c++)
                 acc[c][i] =
-                    _mm512_fmadd_ps(w, _mm512_set1_ps(f[(size_t)(k + i) * stride + c]), acc[c][i]);
+                    lac__fma512(w, _mm512_set1_ps(f[(size_t)(k + i) * stride + c]), acc[c][i]);
         }
     }
     for (uint32_t i = 0; i < 3; i++) {
@@ -259,8 +254,7 @@ LAC__ALWAYS void float_columns(const lac_type type, const uint32_t n, const uint
             break;
         __m512 w = load_weights(type, g, next, k + i);
         for (uint32_t c = 0; c < n; c++)
-            acc[c][i] =
-                _mm512_fmadd_ps(w, _mm512_set1_ps(f[(size_t)(k + i) * stride + c]), acc[c][i]);
+            acc[c][i] = lac__fma512(w, _mm512_set1_ps(f[(size_t)(k + i) * stride + c]), acc[c][i]);
     }
     for (uint32_t c = 0; c < n; c++)
         put(out + c * ld,
@@ -282,5 +276,5 @@ LAC__ALWAYS void float_gemm(const lac_type type, const lac_weight *w, uint32_t g
     }
 }
 
-LAC__GEMM_DEFINE(avx512)
+LAC__GEMM_DEFINE(LAC__AVX512)
 #endif

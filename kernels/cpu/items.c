@@ -88,6 +88,7 @@ void lac__items_build(lac_backend *be, lac__items *out, const lac_op *op)
                 part.split_first = begin + (splits - begin) * p / parts;
                 part.split_last = begin + (splits - begin) * (p + 1) / parts;
                 part.partial = partial;
+                part.begin = begin;
                 part.counter = counters;
                 part.parts = parts;
                 out->items[count++] = part;

@@ -8,6 +8,10 @@
 
 #include "lanes_kernels.inc.h"
 
-const lac__kernels lac__kernels_avx512 = {
-    .name = "avx512", LAC__GEMM_TABLE(avx512), LAC__LANE_KERNELS};
+#if defined(LAC__SIMDE)
+const lac__kernels lac__kernels_simde =
+#else
+const lac__kernels lac__kernels_avx512 =
+#endif
+    {.name = "avx512", LAC__GEMM_TABLE_OF(LAC__AVX512), LAC__LANE_KERNELS};
 #endif

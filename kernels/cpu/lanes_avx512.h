@@ -3,12 +3,7 @@
 #ifndef LAC_KERNELS_LANES_AVX512_H
 #define LAC_KERNELS_LANES_AVX512_H
 
-#if defined(LAC__SIMDE)
-#include <simde/x86/avx512.h>
-#include <simde/x86/f16c.h>
-#else
-#include <immintrin.h>
-#endif
+#include "avx512_any.h"
 
 #include "cpu.h"
 
@@ -64,7 +59,7 @@ LAC__ALWAYS vf vf_min(vf x, vf y)
 }
 LAC__ALWAYS vf vf_fma(vf x, vf y, vf z)
 {
-    return _mm512_fmadd_ps(x, y, z);
+    return lac__fma512(x, y, z);
 }
 LAC__ALWAYS vf vf_select_below(vf x, vf limit, vf y, vf z)
 {
@@ -74,7 +69,7 @@ LAC__ALWAYS vf vf_keep(vf x, int32_t lo, int32_t hi, vf fill)
 {
     uint32_t below_hi = hi >= 16 ? 0xffffu : hi <= 0 ? 0u : (1u << hi) - 1u;
     uint32_t below_lo = lo >= 16 ? 0xffffu : lo <= 0 ? 0u : (1u << lo) - 1u;
-    return _mm512_mask_blend_ps((__mmask16)(below_hi & ~below_lo), fill, x);
+    return _mm512_mask_blend_ps((lac__mask16)(below_hi & ~below_lo), fill, x);
 }
 LAC__ALWAYS vi vf_bits(vf x)
 {
@@ -114,11 +109,17 @@ LAC__ALWAYS float vf_largest(vf x)
 }
 LAC__ALWAYS int32_t vi_sum(vi x)
 {
-    return _mm512_reduce_add_epi32(x);
+    __m256i e = _mm256_add_epi32(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1));
+    __m128i q = _mm_add_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
 }
 LAC__ALWAYS int32_t vi_largest(vi x)
 {
-    return _mm512_reduce_max_epi32(x);
+    __m256i e = _mm256_max_epi32(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1));
+    __m128i q = _mm_max_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    q = _mm_max_epi32(q, _mm_shuffle_epi32(q, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
 }
 LAC__ALWAYS void vi_store_bytes(int8_t *p, vi x)
 {

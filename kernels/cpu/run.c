@@ -268,7 +268,7 @@ static void job_attention(lac_backend *be, const lac__phase *ph, lac__local *l, 
         if (atomic_fetch_add_explicit(left, 1, memory_order_acq_rel) + 1 < it->parts)
             return;
         atomic_store_explicit(left, 0, memory_order_relaxed);
-        be->kernels->attention_merge(&a, it->splits);
+        be->kernels->attention_merge(&a, it->begin, it->splits);
     } else {
         be->kernels->attention(&a);
     }
