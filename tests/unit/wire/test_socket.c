@@ -44,25 +44,31 @@ static lac_socket *open_socket(lac_socket_kind kind, const char *endpoint,
     return s;
 }
 
-/* Turns the loop until `done`, or fails after a minute (a busy machine under sanitizers is
- * slow, not stalled). A timer keeps it from blocking for ever.
- */
+static uint64_t timer_fired;
 static void on_timer(uv_timer_t *timer)
 {
     (void)timer;
+    timer_fired++;
 }
 
-static void run_until(bool (*done)(void))
+/* Turns the loop until `done`, or fails after a minute (a busy machine under sanitizers is slow,
+ * not stalled). The loop may block for `pause_ms` at most. */
+static void run_with_pauses(bool (*done)(void), uint64_t pause_ms)
 {
     uv_timer_t timer;
     uv_timer_init(&loop, &timer);
-    uv_timer_start(&timer, on_timer, 20, 20);
+    uv_timer_start(&timer, on_timer, pause_ms, pause_ms);
     uint64_t end = lac_now_ms() + 60000;
     while (!done() && lac_now_ms() < end)
         uv_run(&loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&timer, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
     ck_assert_msg(done(), "nothing came for a minute");
+}
+
+static void run_until(bool (*done)(void))
+{
+    run_with_pauses(done, 20);
 }
 
 static lac_msg cancel(uint64_t request)
@@ -114,8 +120,17 @@ static void *dealer_thread(void *arg)
     return NULL;
 }
 
+/* A pause without a single message, while all dealers wait for answers, is a stall: the loop sleeps
+ * on messages it has. */
 static bool all_echoed(void)
 {
+    static unsigned last_echoed;
+    static uint64_t last_fired;
+    if (timer_fired != last_fired) {
+        ck_assert_msg(echo.echoed != last_echoed, "stalled after %u messages", echo.echoed);
+        last_fired = timer_fired;
+        last_echoed = echo.echoed;
+    }
     return __atomic_load_n(&echo.finished, __ATOMIC_SEQ_CST) == DEALERS;
 }
 
@@ -127,7 +142,7 @@ START_TEST(eighty_thousand_messages_without_a_stall)
     pthread_t threads[DEALERS];
     for (int i = 0; i < DEALERS; i++)
         pthread_create(&threads[i], NULL, dealer_thread, &echo.finished);
-    run_until(all_echoed);
+    run_with_pauses(all_echoed, 3000);
     for (int i = 0; i < DEALERS; i++)
         pthread_join(threads[i], NULL);
     ck_assert_uint_eq(echo.echoed, MESSAGES);
