@@ -82,8 +82,8 @@ step() {
         local ran=$((SECONDS - begin))
         if [ "$ran" -ge 2 ] && [ $((ran - shown)) -ge "$every" ]; then
             shown=$ran
-            progress_line "$lac_program: $text, $ran s: $(tail -n 1 -- "$log" | tr '\r' '\n' |
-                tail -n 1 | cut -c 1-60)"
+            progress_line "$lac_program: $text, $ran s: $(tail -n 5 -- "$log" | tr '\r' '\n' |
+                sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c 1-60)"
         elif [ "$ran" -ge 2 ] && [ "$shown" -eq 0 ]; then
             shown=$ran
             progress_line "$lac_program: $text …"
