@@ -260,14 +260,16 @@ class Cluster:
                 return float(line.rsplit(" ", 1)[1])
         return None
 
+    def metric_sum(self, name):
+        """Over all labels."""
+        lines = [x for x in self.get("/metrics")[1].splitlines() if re.match(re.escape(name) + r"[ {]", x)]
+        return sum(float(x.rsplit(" ", 1)[1]) for x in lines)
+
     def status(self):
         done = subprocess.run([program("lacuna"), "--connect", self.client_plane, "status", "--json"],
                               capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, (done.returncode, done.stderr)
         return json.loads(done.stdout)
-
-    def group(self, name):
-        return next((g for g in self.status()["groups"] if g["id"] == name and g["state"] != "DEAD"), None)
 
     def run(self, name, *arguments, **options):
         """A program of ours to its end: its standard output."""

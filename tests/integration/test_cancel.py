@@ -63,18 +63,22 @@ def disconnects():
 
 
 def stops_within_a_step():
-    """Once a client has gone, the worker's count of tokens stands still."""
+    """Once a client has gone, the workers' counts of tokens stand still: an answer that went on would take
+    far longer than this waits."""
     def tokens():
         return sum(g["output_tokens"] for g in c.status()["groups"])
+
+    def still():
+        first = tokens()
+        time.sleep(1.2)  # longer than two heartbeats, which carry the counts
+        return tokens() == first
     with connect() as s:
-        s.sendall(request(chat("Tell me everything.", max_tokens=2000, ignore_eos=True, stream=True)))
+        s.sendall(request(chat("Tell me everything.", max_tokens=7000, ignore_eos=True, stream=True)))
         seen = b""
         while seen.count(b"data: ") < 10:
             seen += s.recv(65536)
     wait_for(lambda: pages()[1] == 0, 5, "the sequence has ended")
-    first = tokens()
-    time.sleep(1.2)  # longer than a heartbeat: a sequence that lived would have gained tokens
-    assert tokens() == first, (first, tokens())
+    wait_for(still, 5, "no worker gains tokens any more")
 
 
 def slow_reader():
@@ -95,5 +99,6 @@ def slow_reader():
     assert got.count(b'"finish_reason":"length"') == 1
 
 
-with Cluster(workers=2) as c:
+# Sixteen prompts at once on a small, shared machine may take seconds a step.
+with Cluster(workers=2, warnings=[r"SUSPECT: busy without a step"]) as c:
     main(disconnects, stops_within_a_step, slow_reader)

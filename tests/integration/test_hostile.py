@@ -4,7 +4,7 @@ a coordinator that lives on. The front end's own limits are tested in tests/unit
 import json
 import socket
 
-from cluster import Cluster, main
+from cluster import Cluster, main, wait_for
 
 HI = {"messages": [{"role": "user", "content": "hi"}]}
 NEST = b'{"metadata":' + b"[" * 5000 + b"]" * 5000 + b"}"
@@ -97,7 +97,6 @@ def nobody_serves():
         with socket.create_connection((host, int(port)), timeout=20) as s:
             s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" %
                       len(body) + body)
-    from cluster import wait_for
     wait_for(lambda: c.metric("lacuna_queue_requests") == 0 and c.metric("lacuna_http_connections") == 1, 10,
              "nothing is queued for clients that left")
     assert c.get("/livez")[0] == 200

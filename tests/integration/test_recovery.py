@@ -42,12 +42,11 @@ class Reader(threading.Thread):
             self.error = wrong
 
 
-def serving(exclude=()):
+def serving():
     return [g["id"] for g in c.status()["groups"] if g["state"] == "READY" and g["running"] > 0]
 
 
 def kill_mid_stream():
-    with_name = {f"w{i}": None for i in range(2)}
     calm = c.answer(chat(PROMPTS[7], **LONG))
     for _ in range(KILLS):
         reader = Reader(c.http, chat(PROMPTS[7], **LONG))
@@ -61,8 +60,7 @@ def kill_mid_stream():
         assert reader.text == calm, (reader.text, calm)
         c.start_worker()
         c.wait_workers(2)
-    assert c.metric("lacuna_retries_total") or True
-    assert with_name
+    assert c.metric_sum("lacuna_retries_total") >= KILLS
 
 
 def all_workers_killed():
