@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/text.h"
 #include "model/gguf.h"
 #include "tokenizer/tokenizer.h"
 #include "tools.h"
@@ -44,6 +45,17 @@ static void print_json(const uint32_t *ids, size_t count, lac_buf *out)
     lac_buf_text(out, "]}\n");
 }
 
+/* The token's text; bytes that are no whole characters in hexadecimal. */
+static void print_piece(const char *bytes, size_t length, lac_buf *out)
+{
+    if (lac_utf8_valid(bytes, length)) {
+        lac_buf_json(out, bytes, length);
+        return;
+    }
+    for (size_t i = 0; i < length; i++)
+        lac_buf_printf(out, "%s%02x", i ? " " : "bytes ", (unsigned char)bytes[i]);
+}
+
 static void print_table(const lac_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                         lac_buf *out)
 {
@@ -52,7 +64,7 @@ static void print_table(const lac_tokenizer *tokenizer, const uint32_t *ids, siz
         size_t length;
         lac_tokenizer_piece(tokenizer, ids[i], true, &bytes, &length);
         lac_buf_printf(out, "%8u  ", ids[i]);
-        lac_buf_json(out, bytes, length);
+        print_piece(bytes, length, out);
         lac_buf_text(out, "\n");
     }
     lac_buf_printf(out, "%zu tokens\n", count);

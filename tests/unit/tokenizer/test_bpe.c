@@ -61,9 +61,11 @@ static void check_word(lac__bpe *bpe, const char *word, size_t length)
     size_t count = merge_slowly(want, ranks, length);
     lac__bpe_word(bpe, word, length, &got);
     ck_assert_uint_eq(got.count, count);
-    for (size_t i = 0; i < count; i++)
-        ck_assert_msg(got.data[i] == want[i], "%zu bytes: token %zu is %u, by definition %u",
-                      length, i, got.data[i], want[i]);
+    size_t at = 0;
+    while (at < count && got.data[at] == want[at])
+        at++;
+    ck_assert_msg(at == count, "%zu bytes: token %zu is %u, by definition %u", length, at,
+                  got.data[at], want[at]);
     free(got.data);
     free(want);
     free(ranks);

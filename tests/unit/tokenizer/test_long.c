@@ -87,12 +87,27 @@ static double thread_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Check writes a message for every assertion, so none stands in a loop over millions of tokens. */
+static bool same_bytes(const char *text, const uint32_t *ids, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *bytes;
+        size_t n;
+        lac_tokenizer_piece(tokenizer, ids[i], true, &bytes, &n);
+        if (n > LENGTH - at || memcmp(text + at, bytes, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == LENGTH;
+}
+
 START_TEST(within_the_limit)
 {
     const shape *s = &shapes[_i];
     char *text = malloc(LENGTH);
     uint32_t *ids;
-    size_t count, at = 0;
+    size_t count;
     lac_error err = {0};
     open_tokenizer();
     fill(text, s);
@@ -104,16 +119,9 @@ START_TEST(within_the_limit)
     printf("%-22s %6.0f ms, %zu tokens\n", s->name, took * 1e3, count);
     ck_assert_msg(took * 1e3 <= LIMIT_MS, "%s: %.0f ms, limit %d ms", s->name, took * 1e3,
                   LIMIT_MS);
-    for (size_t i = 0; (s->repeated || s->alphabet) && i < count; i++) {
-        const char *bytes;
-        size_t n;
-        lac_tokenizer_piece(tokenizer, ids[i], true, &bytes, &n);
-        ck_assert_msg(at + n <= LENGTH && memcmp(text + at, bytes, n) == 0,
-                      "%s: token %zu gives other bytes", s->name, i);
-        at += n;
-    }
-    ck_assert_msg(at == LENGTH || !(s->repeated || s->alphabet), "%s: %zu bytes back of %d",
-                  s->name, at, LENGTH);
+    /* The default model's vocabulary lacks some of the bytes drawn at random. */
+    if (s->repeated || s->alphabet)
+        ck_assert_msg(same_bytes(text, ids, count), "%s: decoding gives other bytes", s->name);
     free(ids);
     free(text);
     lac_tokenizer_destroy(&tokenizer);

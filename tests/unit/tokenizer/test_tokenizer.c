@@ -257,7 +257,6 @@ static void round_trip(const char *text, size_t length)
         const char *bytes;
         size_t n;
         lac_tokenizer_piece(tokenizer, ids[i], false, &bytes, &n);
-        ck_assert_uint_gt(n, 0);
         lac_buf_add(&back, bytes, n);
     }
     ck_assert_uint_eq(back.length, length);
