@@ -62,6 +62,14 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
                "model is \"%s\", which no worker serves", submit->model);
         return false;
     }
+    uint32_t quarantine_ms = lac__poison_quarantined_ms(core, lac__poison_content(core, submit));
+    if (quarantine_ms) {
+        lac_metric_add(core->meters.quarantined, 1);
+        refuse(core, key, (refusal){LAC__OUTCOME_LOST, LAC_EPEER, quarantine_ms},
+               "worker groups died while they ran this content; it is not tried for %u s",
+               quarantine_ms / 1000);
+        return false;
+    }
     refusal busy = {LAC__OUTCOME_BUSY, LAC_BUSY, 0};
     uint64_t tokens = submit_tokens(submit);
     if (lac__queue_admit(core, tokens, &busy.retry_after_ms) != LAC_OK) {
@@ -108,6 +116,7 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
                "no memory for the request");
         return;
     }
+    lac__rate_add(&core->arrived, core->now_ms);
     r->served = lac__registry_model(core, r->model);
     lac__record_to_queue(core, r);
     lac__delivery_flush(core, r);

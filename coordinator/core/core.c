@@ -74,6 +74,7 @@ lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics,
     core->sink_arg = sink_arg;
     core->policy = policy;
     lac_rng_seed(&core->rng, options->seed);
+    core->hash_seed = lac__hash_mix(options->seed, options->epoch);
     lac__meters_create(core);
     return core;
 }

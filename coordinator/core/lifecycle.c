@@ -61,13 +61,15 @@ static void enter_fenced(lac_core *core, lac__group *group, const char *why)
         lac__send(core, LAC_PLANE_WORKER, group->ranks[i]->peer, group->ranks[i]->session,
                   LAC_MSG_DIE, &msg);
     }
-    lac__recovery_move_all(core, group, true, why);
+    lac__recovery_move_all(core, group, LAC__BLAME_CRASH, why);
+    lac__recovery_resolve(core, group, true, why);
 }
 
 static void enter_stopped(lac_core *core, lac__group *group, const char *why)
 {
     remember_fenced(core, group->incarnation);
-    lac__recovery_move_all(core, group, false, why);
+    lac__recovery_move_all(core, group, LAC__BLAME_NONE, why);
+    lac__recovery_resolve(core, group, false, why);
 }
 
 static void (*const on_enter[LAC__GROUP_STATES])(lac_core *core, lac__group *group,

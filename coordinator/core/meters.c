@@ -72,6 +72,15 @@ void lac__meters_create(lac_core *core)
     m->prompt_tokens =
         counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
     m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");
+    m->budget_waits = counter(core, "lacuna_retry_budget_waits_total",
+                              "Moved requests that had to wait for the retry budget.", "");
+    m->forgiven = counter(core, "lacuna_crash_doubts_forgiven_total",
+                          "Requests whose group came back after its connection was lost.", "");
+    m->guarded = counter(core, "lacuna_guarded_requests_total",
+                         "Requests not moved because their content was near too many deaths.", "");
+    m->quarantined = counter(core, "lacuna_quarantine_refusals_total",
+                             "Requests refused because their content is in quarantine.", "");
+    m->quarantine_size = gauge(core, "lacuna_quarantined_contents", "Contents in quarantine.", "");
     m->duplicates =
         counter(core, "lacuna_duplicates_dropped_total", "Chunks that were taken before.", "");
     m->stale = counter(core, "lacuna_stale_dropped_total",
@@ -95,5 +104,6 @@ void lac__meters_tick(lac_core *core)
         lac_metric_set(core->meters.groups[i], groups[i]);
     lac_metric_set(core->meters.queue_requests, (double)core->queue.count);
     lac_metric_set(core->meters.queue_tokens, (double)core->queue_tokens);
+    lac_metric_set(core->meters.quarantine_size, (double)lac__poison_quarantine_size(core));
     lac_metric_set(core->meters.running, (double)core->running_count);
 }

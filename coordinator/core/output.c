@@ -18,7 +18,7 @@ static void protocol_error(lac_core *core, lac__rank *rank, lac__request *r, con
     lac_metric_add(core->meters.protocol_errors, 1);
     lac__note(core, LAC_LOG_WARN, "group %s: request %llx attempt %u: %s", rank->group->id,
               (unsigned long long)r->id, r->attempt, what);
-    lac__recovery_move(core, r, false, what);
+    lac__recovery_move(core, r, LAC__BLAME_NONE, what);
     if (rank->protocol_errors >= LAC_PROTOCOL_ERRORS_MAX)
         lac__group_step(core, rank->group, LAC__GROUP_FAULT, "too many protocol errors");
 }
@@ -57,12 +57,15 @@ static bool take_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk)
         r->bare_text = true;
         r->bare_pos = r->accepted_count;
     }
+    bool suspect = lac__recovery_suspect(r);
     if (!lac__record_accept(core, r, chunk->tokens, chunk->tokens_count)) {
         lac__record_refuse(core, r, LAC__OUTCOME_ERROR, LAC_ENOMEM, lac__queue_retry_ms(core),
                            "the coordinator's memory for answers (%llu bytes) is spent",
                            (unsigned long long)core->options.bytes_max);
         return false;
     }
+    if (suspect && !lac__recovery_suspect(r))
+        core->pump = true; /* the next suspect may go there */
     if (!lac__delivery_chunk(core, r, chunk)) {
         lac__record_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_ETOOBIG, 0,
                            "more than %d bytes of answer wait for the client",
@@ -79,9 +82,11 @@ static void take_error(lac_core *core, lac__rank *rank, lac__request *r, const l
     case LAC_AGAIN:
         /* Its pool is full just now although its window was not. */
         rank->group->blocked_until_ms = core->now_ms + LAC__WORKER_BUSY_MS;
-        lac__recovery_move(core, r, false, "the worker was full");
+        lac__recovery_move(core, r, LAC__BLAME_NONE, "the worker was full");
         break;
-    case LAC_ECANCELLED: lac__recovery_move(core, r, false, "the worker gave it up"); break;
+    case LAC_ECANCELLED:
+        lac__recovery_move(core, r, LAC__BLAME_NONE, "the worker gave it up");
+        break;
     case LAC_EDEADLINE:
         lac__record_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0, "%s", item->reason);
         break;
@@ -97,12 +102,13 @@ static void take_finish(lac_core *core, lac__request *r, const lac_step_item *it
 {
     if (item->finish == LAC_FINISH_CANCEL) {
         /* We did not ask for it, or the record would be gone. */
-        lac__recovery_move(core, r, false, "the worker gave it up");
+        lac__recovery_move(core, r, LAC__BLAME_NONE, "the worker gave it up");
         return;
     }
     r->usage = item->usage;
     if (r->attempt > 1 && r->usage.completion_tokens < r->accepted_count)
         r->usage.completion_tokens = r->accepted_count;
+    lac__poison_finished(core, r->content);
     lac__record_finish(core, r, item->finish);
 }
 

@@ -12,27 +12,9 @@ enum {
 
 /* ---- the drain rate ---- */
 
-static void rate_advance(lac_core *core)
-{
-    uint64_t second = core->now_ms / 1000;
-    uint64_t gap = second - core->ended_second;
-    for (uint64_t i = 1; i <= gap && i <= LAC__RATE_SECONDS; i++)
-        core->ended[(core->ended_second + i) % LAC__RATE_SECONDS] = 0;
-    core->ended_second = second;
-}
-
-void lac__queue_count_end(lac_core *core)
-{
-    rate_advance(core);
-    core->ended[core->ended_second % LAC__RATE_SECONDS]++;
-}
-
 uint32_t lac__queue_retry_ms(const lac_core *core)
 {
-    uint64_t second = core->now_ms / 1000, ended = 0;
-    for (uint64_t i = 0; i < LAC__RATE_SECONDS && i <= core->ended_second; i++)
-        if (core->ended_second - i + LAC__RATE_SECONDS > second)
-            ended += core->ended[(core->ended_second - i) % LAC__RATE_SECONDS];
+    uint64_t ended = lac__rate_sum(&core->ended, core->now_ms);
     if (!ended)
         return LAC__RETRY_UNKNOWN_MS;
     uint64_t span_ms = core->now_ms - core->start_ms;
@@ -84,6 +66,8 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
     if (status != LAC_OK)
         return status;
     r->dispatch_seq = ++group->dispatch_seq;
+    if (r->moves)
+        lac__rate_add(&core->retried, core->now_ms);
     group->dispatched++;
     group->turn = ++core->turns;
     if (r->attempt == 1)
@@ -104,10 +88,17 @@ static void place(lac_core *core, lac__request *r)
     }
     if (r->orphan || r->served->blocked)
         return;
+    lac__hold hold = lac__recovery_hold(core, r);
+    if (hold == LAC__HOLD_GIVE_UP)
+        lac__record_refuse(core, r, LAC__OUTCOME_LOST, LAC_BUSY, lac__queue_retry_ms(core),
+                           "the budget for retries was spent for %d ms", LAC_RETRY_WAIT_MS);
+    if (hold != LAC__HOLD_NONE)
+        return;
     for (;;) {
-        lac__group *group = lac__router_pick(core, r->served);
+        lac__group *group = lac__router_pick(core, r);
         if (!group) {
-            r->served->blocked = true;
+            /* A suspect waits for a group without one; others need not wait for it. */
+            r->served->blocked = !lac__recovery_suspect(r);
             return;
         }
         lac_status status = dispatch(core, r, group);

@@ -115,6 +115,7 @@ static lac__group *make_group(lac_core *core, const lac_hello *hello, lac__model
     lac__group *g = lac_alloc(1, sizeof *g);
     lac__copy_text(g->id, sizeof g->id, hello->group);
     lac__copy_text(g->isa, sizeof g->isa, hello->isa);
+    g->serial = ++core->groups_made;
     g->state = LAC__GROUP_PROVISIONING;
     g->state_ms = core->now_ms;
     g->digest = hello->model_digest;
@@ -449,7 +450,7 @@ void lac__registry_lost(lac_core *core, uint64_t peer)
     lac__group_step(core, group, LAC__GROUP_LOST, "its connection is gone");
     /* Its streams go on elsewhere at once; the group itself has suspect_ms to say hello again. */
     if (lac__group_living(group))
-        lac__recovery_move_all(core, group, true, "its connection is gone");
+        lac__recovery_move_all(core, group, LAC__BLAME_DOUBT, "its connection is gone");
 }
 
 void lac__registry_settle(lac_core *core)
@@ -471,7 +472,7 @@ static void tick_group(lac_core *core, lac__group *group)
     if (group->state == LAC__GROUP_DRAINING && group->drain_until_ms &&
         core->now_ms >= group->drain_until_ms) {
         group->drain_until_ms = 0;
-        lac__recovery_move_all(core, group, false, "its drain deadline passed");
+        lac__recovery_move_all(core, group, LAC__BLAME_NONE, "its drain deadline passed");
     }
     lac__rank *leader = group->ranks[0];
     if (!leader) {

@@ -174,6 +174,7 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;
+    r->content = lac__poison_content(core, submit);
     HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
     HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);
     lac__record_charge(core, r, (int64_t)bytes);
@@ -255,7 +256,7 @@ static void count_outcome(lac_core *core, const lac__request *r, lac__outcome ou
     lac_metric_add(core->meters.requests[outcome], 1);
     lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);
     if (r->state == LAC__REQUEST_RUNNING)
-        lac__queue_count_end(core);
+        lac__rate_add(&core->ended, core->now_ms);
 }
 
 void lac__record_finish(lac_core *core, lac__request *r, lac_finish finish)

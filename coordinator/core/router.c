@@ -52,13 +52,17 @@ uint32_t lac__router_window(const lac__group *group)
     return group->slots + group->slots / 4;
 }
 
-lac__group *lac__router_pick(lac_core *core, const lac__model *model)
+lac__group *lac__router_pick(lac_core *core, const lac__request *r)
 {
+    const lac__model *model = r->served;
+    bool suspect = lac__recovery_suspect(r);
     lac__group *best = NULL;
     for (lac__group *g = core->groups_head; g; g = g->next) {
         if (g->state != LAC__GROUP_READY || g->lost || g->model != model)
             continue;
         if (core->now_ms < g->blocked_until_ms || load_of(g) >= lac__router_window(g))
+            continue;
+        if (suspect && lac__recovery_has_suspect(g))
             continue;
         if (!best || core->policy->better(g, best))
             best = g;

@@ -3,7 +3,8 @@
  *
  * Who owns what: registry.c the groups, ranks, sessions and verdicts; requests.c the records and
  * which of queued / running / done each is in; queue.c admission and the central queue; router.c
- * the choice of a group; recovery.c what happens to requests of a group that is gone; output.c what
+ * the choice of a group; recovery.c what happens to requests of a group that is gone; poison.c
+ * which contents kill; output.c what
  * workers produce; delivery.c what clients get; client.c what clients ask; status.c what people
  * see. */
 #ifndef LAC_CORE_STATE_H
@@ -101,7 +102,8 @@ struct lac__group {
     lac__list running;
     uint32_t excess; /* sequences it reported beyond the ones we know of */
     uint64_t dispatch_seq, dispatched;
-    uint64_t turn; /* round-robin: when it last got something */
+    uint64_t turn;   /* round-robin: when it last got something */
+    uint64_t serial; /* counts up from 1: names this start even when the record is gone */
 };
 
 /* ---- requests ---- */
@@ -115,6 +117,24 @@ typedef enum {
 } lac__request_state;
 
 typedef enum { LAC__END_NONE, LAC__END_DONE, LAC__END_REFUSED } lac__end;
+
+/* What is held against a request when it is taken off a group. */
+typedef enum {
+    LAC__BLAME_NONE,
+    LAC__BLAME_DOUBT, /* the connection is gone: a crash unless the same start comes back */
+    LAC__BLAME_CRASH
+} lac__blame;
+
+/* Why a queued request may not be dispatched yet. */
+typedef enum {
+    LAC__HOLD_NONE,
+    LAC__HOLD_BACKOFF,
+    LAC__HOLD_DOUBT,  /* until it is known whether it killed its groups */
+    LAC__HOLD_BUDGET, /* the fleet retries too much already */
+    LAC__HOLD_GIVE_UP /* the budget was spent for LAC_RETRY_WAIT_MS */
+} lac__hold;
+
+enum { LAC__DOUBTS_MAX = LAC_MOVES_MAX + 1 };
 
 /* Hashed as bytes, so it has no padding: `plane` is a lac_plane. */
 typedef struct {
@@ -148,7 +168,14 @@ struct lac__request {
     lac__group *group; /* RUNNING */
     uint32_t attempt;  /* counted before dispatch */
     uint32_t moves, crashes;
-    uint64_t confirmed; /* the session whose Hello listed it last */
+    uint64_t doubts[LAC__DOUBTS_MAX]; /* serials of groups that may have died of it */
+    uint32_t doubts_count;
+    uint32_t crash_pos;     /* what it had accepted when it was last taken off a dying group */
+    bool beyond;            /* and that was further on than the time before */
+    uint64_t not_before_ms; /* backoff */
+    uint64_t budget_ms;     /* since when it waits for the retry budget; 0 = not waiting */
+    uint64_t content;       /* hash of what was asked */
+    uint64_t confirmed;     /* the session whose Hello listed it last */
     uint64_t dispatch_seq;
 
     uint32_t *accepted; /* tokens taken from workers, each position once */
@@ -194,10 +221,33 @@ typedef struct {
     lac_metric *queue_requests, *queue_tokens, *running;
     lac_metric *ttft, *queue_wait, *duration;
     lac_metric *prompt_tokens, *output_tokens;
+    lac_metric *budget_waits, *forgiven, *guarded, *quarantined, *quarantine_size;
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
 } lac__meters;
 
 enum { LAC__RATE_SECONDS = 10 };
+
+typedef struct {
+    uint32_t counts[LAC__RATE_SECONDS];
+    uint64_t second;
+} lac__rate;
+
+typedef struct {
+    uint64_t content;
+    struct {
+        uint64_t group, ms; /* its serial; 0 = none */
+    } deaths[LAC_GUARD_DEATHS];
+    uint32_t next;
+} lac__suspicion;
+
+typedef struct {
+    struct {
+        uint64_t content, until_ms;
+    } quarantine[LAC_QUARANTINE_MAX];
+    size_t quarantine_count;
+    lac__suspicion suspicions[LAC_QUARANTINE_MAX];
+    size_t suspicions_count;
+} lac__poison;
 
 typedef struct lac__policy lac__policy;
 
@@ -235,8 +285,9 @@ struct lac_core {
     uint64_t queue_tokens, bytes;
     bool pump; /* the queue may be able to move */
 
-    uint32_t ended[LAC__RATE_SECONDS]; /* requests that left, by second */
-    uint64_t ended_second;
+    lac__rate ended, arrived, retried; /* requests */
+    lac__poison poison;
+    uint64_t hash_seed, groups_made;
     uint64_t requests_total, tokens_total;
 };
 
@@ -310,13 +361,12 @@ lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_aft
 uint32_t lac__queue_retry_ms(const lac_core *core);
 /* Dispatches what can be dispatched, oldest first. */
 void lac__queue_pump(lac_core *core);
-void lac__queue_count_end(lac_core *core);
 
 /* ---- router.c ---- */
 
 const lac__policy *lac__policy_find(const char *name);
-/* A READY group of that model with room in its window, or NULL. */
-lac__group *lac__router_pick(lac_core *core, const lac__model *model);
+/* A READY group of its model with room in its window for that request, or NULL. */
+lac__group *lac__router_pick(lac_core *core, const lac__request *request);
 uint32_t lac__router_window(const lac__group *group);
 /* Corrects the local account of a group by its report. */
 void lac__router_reconcile(lac__group *group, const lac_heartbeat *beat);
@@ -325,11 +375,38 @@ void lac__router_reconcile(lac__group *group, const lac_heartbeat *beat);
 
 /* Takes a running request off its group and queues it again, or ends it when it moved or crashed
  * too often. */
-void lac__recovery_move(lac_core *core, lac__request *request, bool crashed, const char *why);
-void lac__recovery_move_all(lac_core *core, lac__group *group, bool crashed, const char *why);
+void lac__recovery_move(lac_core *core, lac__request *request, lac__blame how, const char *why);
+void lac__recovery_move_all(lac_core *core, lac__group *group, lac__blame how, const char *why);
+/* It is known now whether the group of that record died when its connection went. */
+void lac__recovery_resolve(lac_core *core, const lac__group *group, bool died, const char *why);
+/* It was on a group that died (or may have) and has not got beyond that position since. */
+bool lac__recovery_suspect(const lac__request *request);
+bool lac__recovery_has_suspect(const lac__group *group);
+/* For a request about to be dispatched. */
+lac__hold lac__recovery_hold(lac_core *core, lac__request *request);
 /* A rank said Hello again: keeps what both sides agree on, moves what it lost, stops what it should
  * not run. */
 void lac__recovery_resume(lac_core *core, lac__group *group, const lac_hello *hello);
+
+/* ---- poison.c ---- */
+
+uint64_t lac__poison_content(const lac_core *core, const lac_submit *submit);
+/* How long that content is still not let in; 0 = it is. */
+uint32_t lac__poison_quarantined_ms(const lac_core *core, uint64_t content);
+size_t lac__poison_quarantine_size(const lac_core *core);
+void lac__poison_quarantine(lac_core *core, uint64_t content);
+/* A group (by serial) died while it ran that content; that content finished well. */
+void lac__poison_death(lac_core *core, uint64_t content, uint64_t group);
+void lac__poison_finished(lac_core *core, uint64_t content);
+/* LAC_GUARD_DEATHS groups died of it within LAC_GUARD_MS: it is not moved any more. */
+bool lac__poison_guarded(lac_core *core, uint64_t content);
+
+/* ---- rate.c, hash.c ---- */
+
+void lac__rate_add(lac__rate *rate, uint64_t now_ms);
+uint64_t lac__rate_sum(const lac__rate *rate, uint64_t now_ms);
+uint64_t lac__hash_bytes(uint64_t seed, const void *data, size_t size);
+uint64_t lac__hash_mix(uint64_t a, uint64_t b);
 
 /* ---- output.c ---- */
 

@@ -160,6 +160,12 @@ const sent *expect(bench *b, uint16_t type)
     return s;
 }
 
+const sent *expect_moved(bench *b)
+{
+    wait_ms(b, 200);
+    return expect(b, LAC_MSG_DISPATCH);
+}
+
 void expect_none(bench *b, uint16_t type)
 {
     for (size_t i = b->read; i < b->log_count; i++)

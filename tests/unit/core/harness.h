@@ -50,6 +50,8 @@ void bench_close(bench *b);
 const sent *next_sent(bench *b, uint16_t type);
 /* The next one, which must be there. */
 const sent *expect(bench *b, uint16_t type);
+/* A moved request's next dispatch, after its backoff. */
+const sent *expect_moved(bench *b);
 /* None of that type among the unread. */
 void expect_none(bench *b, uint16_t type);
 void forget(bench *b);
@@ -86,5 +88,6 @@ TCase *registry_case(void);
 TCase *requests_case(void);
 TCase *recovery_case(void);
 TCase *queue_case(void);
+TCase *retry_case(void);
 
 #endif

@@ -62,9 +62,13 @@ START_TEST(first_come_first_served_moved_ones_first)
     }
     forget(&B);
     output(&B, 1, session, &first, 3, 1, LAC_FINISH_NONE); /* a gap: it goes back to its place */
+    sent second = *expect(&B, LAC_MSG_DISPATCH);           /* meanwhile the next one has its turn */
+    ck_assert_uint_eq(second.request, first.request + 1);
+    wait_ms(&B, 100);
+    output(&B, 1, session, &second, 0, 1, LAC_FINISH_STOP);
     ck_assert_uint_eq(expect(&B, LAC_MSG_DISPATCH)->request, first.request);
     cancel(&B, 50, 1);
-    for (uint64_t i = 2; i <= 4; i++) {
+    for (uint64_t i = 3; i <= 4; i++) {
         const sent *d = expect(&B, LAC_MSG_DISPATCH);
         ck_assert_uint_eq(d->request, first.request + i - 1);
         output(&B, 1, session, d, 0, 1, LAC_FINISH_STOP);

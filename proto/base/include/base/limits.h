@@ -53,10 +53,13 @@ enum {
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
-    LAC_MODELS_MAX = 64,   /* distinct names served */
-    LAC_FENCED_MAX = 1024, /* incarnations remembered as dead */
-    LAC_MOVES_MAX = 2,     /* times one request may change its group */
-    LAC_CRASHES_MAX = 2,   /* groups that may die under one request before it is called poison */
+    LAC_MODELS_MAX = 64,      /* distinct names served */
+    LAC_FENCED_MAX = 1024,    /* incarnations remembered as dead */
+    LAC_MOVES_MAX = 2,        /* times one request may change its group */
+    LAC_CRASHES_MAX = 2,      /* groups that may die under one request before it is called poison */
+    LAC_RETRY_FLOOR = 16,     /* retries of 10 s that are allowed however few requests came */
+    LAC_QUARANTINE_MAX = 256, /* contents remembered as deadly */
+    LAC_GUARD_DEATHS = 3,     /* groups dead of one content within LAC_GUARD_MS: it moves no more */
     LAC_PROTOCOL_ERRORS_MAX = 8,    /* of one session before its group is fenced */
     LAC_BAD_FRAMES_MAX = 64,        /* of one connection before it is ignored */
     LAC_PENDING_TEXT_MAX = 4 << 20, /* bytes of answer kept for a client that grants no credit */
@@ -89,6 +92,9 @@ enum {
     LAC_NOBODY_MS = 30000,     /* wait for a READY group of a model */
     LAC_DEAD_SHOWN_MS = 60000, /* a dead group stays visible in status */
     LAC_DRAIN_MS = 30000,
+    LAC_RETRY_WAIT_MS = 10000, /* for the retry budget, then the request is given up */
+    LAC_QUARANTINE_MS = 3600000,
+    LAC_GUARD_MS = 300000,
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
     LAC_HTTP_BODY_GRACE_MS = 5000,
