@@ -13,7 +13,9 @@ const lac__kernels *const *kernels_fast(void)
 {
     static const lac__kernels *list[4];
     size_t n = 0;
+#if LAC_TEST_SIMDE
     list[n++] = &lac__kernels_simde;
+#endif
     if (lac_cpu_isa_have(LAC_ISA_AVX2))
         list[n++] = &lac__kernels_avx2;
     if (lac_cpu_isa_have(LAC_ISA_AVX512))
