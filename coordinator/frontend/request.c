@@ -284,6 +284,10 @@ static scan_result scan_byte(lac__request *r, char c)
         fail(r, 400, "bad_header", NULL, "a header line starts with white space (folding)");
         return SCAN_BAD;
     }
+    if (r->line_bytes == 0 && c == ':') { /* the parser lets it pass */
+        fail(r, 400, "bad_header", NULL, "a header has no name");
+        return SCAN_BAD;
+    }
     r->line_bytes++;
     if (++r->header_bytes > LAC_HTTP_HEADERS_BYTES_MAX) {
         lac__problem_set(&r->problem, 431, "headers_too_large", NULL,

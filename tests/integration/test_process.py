@@ -54,7 +54,7 @@ def memory_of_workers():
     with Cluster(workers=1, worker_arguments=["--kv-mem", "64M"], warnings=known) as c:
         for prompt in PROMPTS:
             c.answer(chat(prompt))
-        c.answer(chat("word " * 2500, max_tokens=16))
+        c.answer(chat("word " * 600, max_tokens=16))
         with open(f"/proc/{c.workers[0].pid}/status") as f:
             rss = int(next(line for line in f if line.startswith("VmHWM")).split()[1]) * 1024
         limit = os.path.getsize(model_file()) + (64 << 20) + (100 << 20)
