@@ -8,7 +8,7 @@
 
 #include "avx512_any.h"
 
-enum { PREFETCH_BYTES = 1280 };
+enum { PREFETCH_BYTES = 3072 };
 
 typedef struct {
     __m512i w0, w1, w2, w3, w4, w5, w6, w7;

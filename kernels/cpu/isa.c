@@ -1,6 +1,17 @@
 /* Which instruction sets this processor (and its operating system) can run, and their names. */
 #include "cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Not every compiler's own check knows this name. */
+static bool have_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 static const char *const names[] = {[LAC_ISA_AUTO] = "auto",
                                     [LAC_ISA_REFERENCE] = "reference",
                                     [LAC_ISA_SCALAR] = "scalar",
@@ -15,8 +26,7 @@ bool lac_cpu_isa_have(lac_isa isa)
     case LAC_ISA_SCALAR: return true;
 #if defined(__x86_64__)
     case LAC_ISA_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && have_f16c();
     case LAC_ISA_AVX512:
         return lac_cpu_isa_have(LAC_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

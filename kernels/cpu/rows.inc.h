@@ -92,11 +92,16 @@ LAC__ALWAYS vf lanes_gelu(vf x)
 
 static void rows_act(lac_activation act, const float *gate, const float *up, uint32_t n, float *y)
 {
-    for (uint32_t i = 0; i < n; i += 16) {
-        uint32_t k = n - i < 16 ? n - i : 16;
-        vf g = vf_load_part(gate + i, k), u = vf_load_part(up + i, k);
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        vf g = vf_load(gate + i);
         vf a = act == LAC_ACT_SILU ? lanes_silu(g) : lanes_gelu(g);
-        vf_store_part(y + i, vf_mul(a, u), k);
+        vf_store(y + i, vf_mul(a, vf_load(up + i)));
+    }
+    if (i < n) {
+        vf g = vf_load_part(gate + i, n - i);
+        vf a = act == LAC_ACT_SILU ? lanes_silu(g) : lanes_gelu(g);
+        vf_store_part(y + i, vf_mul(a, vf_load_part(up + i, n - i)), n - i);
     }
 }
 
