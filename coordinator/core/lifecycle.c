@@ -16,13 +16,13 @@
  * STOPPED: a new start is a new group record with a new incarnation. */
 /* clang-format off */
 static const lac__group_state next_state[LAC__GROUP_STATES][LAC__GROUP_EVENTS] = {
-    /*                FORMED    LATE          ALIVE         LOST          EXPIRED HUNG    FAULT   DRAIN     DRAINED */
-    [PROVISIONING] = {READY,    PROVISIONING, PROVISIONING, FENCED,       FENCED, FENCED, FENCED, STOPPED,  STOPPED},
-    [READY]        = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING, STOPPED},
-    [SUSPECT]      = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING, STOPPED},
-    [DRAINING]     = {DRAINING, DRAINING,     DRAINING,     STOPPED,      FENCED, FENCED, FENCED, DRAINING, STOPPED},
-    [FENCED]       = {NONE,     NONE,         NONE,         FENCED,       NONE,   NONE,   NONE,   NONE,     NONE},
-    [STOPPED]      = {NONE,     NONE,         NONE,         STOPPED,      NONE,   NONE,   NONE,   NONE,     NONE},
+    /*                FORMED    LATE          ALIVE         LOST          EXPIRED HUNG    FAULT   SICK          DRAIN     DRAINED */
+    [PROVISIONING] = {READY,    PROVISIONING, PROVISIONING, FENCED,       FENCED, FENCED, FENCED, PROVISIONING, STOPPED,  STOPPED},
+    [READY]        = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [SUSPECT]      = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [DRAINING]     = {DRAINING, DRAINING,     DRAINING,     STOPPED,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [FENCED]       = {NONE,     NONE,         NONE,         FENCED,       NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
+    [STOPPED]      = {NONE,     NONE,         NONE,         STOPPED,      NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
 };
 /* clang-format on */
 

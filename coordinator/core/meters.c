@@ -30,8 +30,8 @@ static const char *const verdict_labels[LAC__GROUP_EVENTS] = {
     [LAC__GROUP_FORMED] = "event=\"formed\"",   [LAC__GROUP_LATE] = "event=\"late\"",
     [LAC__GROUP_ALIVE] = "event=\"alive\"",     [LAC__GROUP_LOST] = "event=\"lost\"",
     [LAC__GROUP_EXPIRED] = "event=\"expired\"", [LAC__GROUP_HUNG] = "event=\"hung\"",
-    [LAC__GROUP_FAULT] = "event=\"fault\"",     [LAC__GROUP_DRAIN] = "event=\"drain\"",
-    [LAC__GROUP_DRAINED] = "event=\"drained\"",
+    [LAC__GROUP_FAULT] = "event=\"fault\"",     [LAC__GROUP_SICK] = "event=\"sick\"",
+    [LAC__GROUP_DRAIN] = "event=\"drain\"",     [LAC__GROUP_DRAINED] = "event=\"drained\"",
 };
 
 static lac_metric *counter(lac_core *core, const char *name, const char *help, const char *labels)
@@ -72,6 +72,12 @@ void lac__meters_create(lac_core *core)
     m->prompt_tokens =
         counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
     m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");
+    m->freezes = counter(core, "lacuna_verdict_freezes_total",
+                         "Times so many groups vanished at once that none was declared dead.", "");
+    m->frozen = gauge(core, "lacuna_verdicts_frozen", "1 while no group is declared dead.", "");
+    m->breaker_opens =
+        counter(core, "lacuna_breaker_opens_total", "Times a group's breaker opened.", "");
+    m->breakers_open = gauge(core, "lacuna_breakers_open", "Groups whose breaker is open.", "");
     m->budget_waits = counter(core, "lacuna_retry_budget_waits_total",
                               "Moved requests that had to wait for the retry budget.", "");
     m->forgiven = counter(core, "lacuna_crash_doubts_forgiven_total",
@@ -97,9 +103,12 @@ void lac__meters_create(lac_core *core)
 
 void lac__meters_tick(lac_core *core)
 {
-    double groups[LAC__GROUP_STATES] = {0};
-    for (const lac__group *g = core->groups_head; g; g = g->next)
+    double groups[LAC__GROUP_STATES] = {0}, open = 0;
+    for (const lac__group *g = core->groups_head; g; g = g->next) {
         groups[g->state]++;
+        open += lac__group_living(g) && g->breaker.open;
+    }
+    lac_metric_set(core->meters.breakers_open, open);
     for (int i = LAC__GROUP_PROVISIONING; i < LAC__GROUP_STATES; i++)
         lac_metric_set(core->meters.groups[i], groups[i]);
     lac_metric_set(core->meters.queue_requests, (double)core->queue.count);

@@ -16,6 +16,7 @@ static void protocol_error(lac_core *core, lac__rank *rank, lac__request *r, con
 {
     rank->protocol_errors++;
     lac_metric_add(core->meters.protocol_errors, 1);
+    lac__breaker_failed(core, rank->group);
     lac__note(core, LAC_LOG_WARN, "group %s: request %llx attempt %u: %s", rank->group->id,
               (unsigned long long)r->id, r->attempt, what);
     lac__recovery_move(core, r, LAC__BLAME_NONE, what);
@@ -77,6 +78,8 @@ static bool take_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk)
 
 static void take_error(lac_core *core, lac__rank *rank, lac__request *r, const lac_step_item *item)
 {
+    if (lac__breaker_counts(item->error))
+        lac__breaker_failed(core, rank->group);
     switch (item->error) {
     case LAC_BUSY:
     case LAC_AGAIN:
@@ -108,6 +111,7 @@ static void take_finish(lac_core *core, lac__request *r, const lac_step_item *it
     r->usage = item->usage;
     if (r->attempt > 1 && r->usage.completion_tokens < r->accepted_count)
         r->usage.completion_tokens = r->accepted_count;
+    lac__breaker_succeeded(core, r->group);
     lac__poison_finished(core, r->content);
     lac__record_finish(core, r, item->finish);
 }

@@ -69,6 +69,7 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
     if (r->moves)
         lac__rate_add(&core->retried, core->now_ms);
     group->dispatched++;
+    lac__breaker_dispatched(group, r);
     group->turn = ++core->turns;
     if (r->attempt == 1)
         lac_metric_observe(core->meters.queue_wait,

@@ -365,40 +365,7 @@ void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello)
     lac__group_step(core, group, LAC__GROUP_FORMED, "said hello again");
 }
 
-/* ---- frames, leases, verdicts ---- */
-
-static uint64_t silent_ms(const lac_core *core, const lac__rank *rank)
-{
-    return core->now_ms - rank->seen_ms;
-}
-
-static uint64_t stalled_ms(const lac_core *core, const lac__rank *rank)
-{
-    return rank->beat_ms && rank->beat.busy ? core->now_ms - rank->step_ms : 0;
-}
-
-/* The verdict from frames and progress of a connected, living group. */
-static void judge(lac_core *core, lac__group *group)
-{
-    const lac__rank *leader = group->ranks[0];
-    char why[96];
-    uint64_t silent = silent_ms(core, leader), stalled = stalled_ms(core, leader);
-    if (silent >= core->options.lease_ms) {
-        snprintf(why, sizeof why, "no frame for %llu ms", (unsigned long long)silent);
-        lac__group_step(core, group, LAC__GROUP_EXPIRED, why);
-    } else if (stalled >= LAC_HUNG_MS) {
-        snprintf(why, sizeof why, "busy without a step for %llu ms", (unsigned long long)stalled);
-        lac__group_step(core, group, LAC__GROUP_HUNG, why);
-    } else if (silent >= core->options.suspect_ms) {
-        snprintf(why, sizeof why, "no frame for %llu ms", (unsigned long long)silent);
-        lac__group_step(core, group, LAC__GROUP_LATE, why);
-    } else if (stalled >= LAC_STALLED_MS) {
-        snprintf(why, sizeof why, "busy without a step for %llu ms", (unsigned long long)stalled);
-        lac__group_step(core, group, LAC__GROUP_LATE, why);
-    } else {
-        lac__group_step(core, group, LAC__GROUP_ALIVE, "frames and steps again");
-    }
-}
+/* ---- frames and leases ---- */
 
 lac__rank *lac__registry_rank(lac_core *core, uint64_t peer, const lac_envelope *envelope)
 {
@@ -417,7 +384,7 @@ lac__rank *lac__registry_rank(lac_core *core, uint64_t peer, const lac_envelope 
     rank->seen_ms = core->now_ms;
     rank->probed = false;
     if (rank->group->state == LAC__GROUP_SUSPECT)
-        judge(core, rank->group);
+        lac__verdict_judge(core, rank->group);
     return lac__group_living(rank->group) ? rank : NULL;
 }
 
@@ -425,6 +392,7 @@ void lac__registry_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbea
 {
     if (beat->report_seq && beat->report_seq <= rank->beat.report_seq)
         return; /* older than what we know */
+    lac__verdict_measure(core, rank, beat);
     if (!beat->busy || !rank->beat_ms || !rank->beat.busy ||
         beat->step_counter != rank->beat.step_counter)
         rank->step_ms = core->now_ms;
@@ -432,11 +400,12 @@ void lac__registry_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbea
     rank->beat_ms = core->now_ms ? core->now_ms : 1;
     lac__group *group = rank->group;
     lac__router_reconcile(group, beat);
+    lac__verdict_pace(core, group, beat);
     core->pump = true;
     if (beat->draining)
         lac__group_step(core, group, LAC__GROUP_DRAIN, "drains itself");
     else
-        judge(core, group);
+        lac__verdict_judge(core, group);
 }
 
 void lac__registry_lost(lac_core *core, uint64_t peer)
@@ -445,9 +414,15 @@ void lac__registry_lost(lac_core *core, uint64_t peer)
     if (!rank)
         return;
     lac__group *group = rank->group;
+    /* A connection that closes after a second of silence is one more silence; one that closes
+     * between two heartbeats is a process that is gone. */
+    bool silence = group->state == LAC__GROUP_READY &&
+                   core->now_ms - rank->seen_ms >= core->options.suspect_ms / 2;
     drop_rank(core, rank);
     group->lost = false; /* known and dealt with from here */
     lac__group_step(core, group, LAC__GROUP_LOST, "its connection is gone");
+    if (silence)
+        lac__verdict_vanished(core, group);
     /* Its streams go on elsewhere at once; the group itself has suspect_ms to say hello again. */
     if (lac__group_living(group))
         lac__recovery_move_all(core, group, LAC__BLAME_DOUBT, "its connection is gone");
@@ -476,19 +451,21 @@ static void tick_group(lac_core *core, lac__group *group)
     }
     lac__rank *leader = group->ranks[0];
     if (!leader) {
-        if (core->now_ms - group->state_ms >= core->options.suspect_ms)
+        if (core->now_ms - group->state_ms >= core->options.suspect_ms &&
+            !lac__verdict_frozen(core))
             lac__group_step(core, group, LAC__GROUP_EXPIRED, "disconnected and did not come back");
         return;
     }
-    if (!leader->probed && silent_ms(core, leader) >= core->options.suspect_ms / 2) {
+    if (!leader->probed && core->now_ms - leader->seen_ms >= core->options.suspect_ms / 2) {
         leader->probed = true;
         probe(core, group);
     }
-    judge(core, group);
+    lac__verdict_judge(core, group);
 }
 
 void lac__registry_tick(lac_core *core)
 {
+    lac__verdict_tick(core);
     for (lac__group *g = core->groups_head, *next; g; g = next) {
         next = g->next;
         tick_group(core, g);

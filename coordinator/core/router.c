@@ -62,6 +62,8 @@ lac__group *lac__router_pick(lac_core *core, const lac__request *r)
             continue;
         if (core->now_ms < g->blocked_until_ms || load_of(g) >= lac__router_window(g))
             continue;
+        if (!lac__breaker_admits(core, g))
+            continue;
         if (suspect && lac__recovery_has_suspect(g))
             continue;
         if (!best || core->policy->better(g, best))

@@ -1,7 +1,8 @@
 /* What the files of the core share: its records and the calls between them. Nothing here is visible
  * outside this folder. One thread owns all of it; there is no clock and no I/O behind any call.
  *
- * Who owns what: registry.c the groups, ranks, sessions and verdicts; requests.c the records and
+ * Who owns what: registry.c the groups, ranks and sessions; verdict.c what
+ * silence means; breaker.c groups that fail; requests.c the records and
  * which of queued / running / done each is in; queue.c admission and the central queue; router.c
  * the choice of a group; recovery.c what happens to requests of a group that is gone; poison.c
  * which contents kill; output.c what
@@ -63,6 +64,7 @@ typedef enum {
     LAC__GROUP_EXPIRED, /* the lease ran out */
     LAC__GROUP_HUNG,    /* heartbeats without steps */
     LAC__GROUP_FAULT,   /* it says so itself, or spoke nonsense too often */
+    LAC__GROUP_SICK,    /* slower than its own baseline for long */
     LAC__GROUP_DRAIN,   /* asked to stop, by people or by itself */
     LAC__GROUP_DRAINED,
     LAC__GROUP_EVENTS
@@ -83,6 +85,26 @@ typedef struct {
     uint32_t protocol_errors;
 } lac__rank;
 
+/* How fast a group usually is, by itself. */
+enum { LAC__STEPS_KEPT = 100, LAC__LOADS = 8 };
+
+typedef struct {
+    double itl_us;
+    uint32_t samples;
+} lac__baseline;
+
+typedef struct {
+    uint32_t steps_ms[LAC__STEPS_KEPT], next, count; /* mean step between two heartbeats */
+    lac__baseline baselines[LAC__LOADS];             /* by log2 of the running sequences */
+    uint64_t slow_ms;                                /* slower than its baseline since; 0 = not */
+} lac__pace;
+
+typedef struct {
+    uint32_t failures, successes; /* in a row */
+    bool open;                    /* half open from until_ms on */
+    uint64_t until_ms, probe;     /* probe: the one request that is tried while half open */
+} lac__breaker;
+
 struct lac__group {
     lac__group *prev, *next; /* order of arrival */
     char id[LAC_NAME_MAX + 1];
@@ -102,8 +124,11 @@ struct lac__group {
     lac__list running;
     uint32_t excess; /* sequences it reported beyond the ones we know of */
     uint64_t dispatch_seq, dispatched;
-    uint64_t turn;   /* round-robin: when it last got something */
-    uint64_t serial; /* counts up from 1: names this start even when the record is gone */
+    uint64_t turn; /* round-robin: when it last got something */
+    lac__pace pace;
+    lac__breaker breaker;
+    uint64_t vanished_ms; /* when its silence made it SUSPECT; 0 = never */
+    uint64_t serial;      /* counts up from 1: names this start even when the record is gone */
 };
 
 /* ---- requests ---- */
@@ -221,6 +246,7 @@ typedef struct {
     lac_metric *queue_requests, *queue_tokens, *running;
     lac_metric *ttft, *queue_wait, *duration;
     lac_metric *prompt_tokens, *output_tokens;
+    lac_metric *freezes, *frozen, *breaker_opens, *breakers_open;
     lac_metric *budget_waits, *forgiven, *guarded, *quarantined, *quarantine_size;
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
 } lac__meters;
@@ -288,6 +314,10 @@ struct lac_core {
     lac__rate ended, arrived, retried; /* requests */
     lac__poison poison;
     uint64_t hash_seed, groups_made;
+    struct {
+        uint64_t since_ms;      /* verdicts are frozen; 0 = they are not */
+        uint64_t rest_until_ms; /* no freezing again before */
+    } freeze;
     uint64_t requests_total, tokens_total;
 };
 
@@ -387,6 +417,29 @@ lac__hold lac__recovery_hold(lac_core *core, lac__request *request);
 /* A rank said Hello again: keeps what both sides agree on, moves what it lost, stops what it should
  * not run. */
 void lac__recovery_resume(lac_core *core, lac__group *group, const lac_hello *hello);
+
+/* ---- verdict.c ---- */
+
+/* Before a report replaces the last one: what its steps took. */
+void lac__verdict_measure(const lac_core *core, lac__rank *rank, const lac_heartbeat *beat);
+void lac__verdict_pace(lac_core *core, lac__group *group, const lac_heartbeat *beat);
+/* Busy without a step for so long is a stall, by the group's own steps. */
+uint64_t lac__verdict_stall_ms(const lac__group *group);
+/* A group became SUSPECT by silence; freezes verdicts when too many did at once. */
+void lac__verdict_vanished(lac_core *core, lac__group *group);
+bool lac__verdict_frozen(const lac_core *core);
+void lac__verdict_tick(lac_core *core);
+/* The verdict from frames and progress of a connected, living group. */
+void lac__verdict_judge(lac_core *core, lac__group *group);
+
+/* ---- breaker.c ---- */
+
+bool lac__breaker_admits(const lac_core *core, const lac__group *group);
+void lac__breaker_dispatched(lac__group *group, const lac__request *request);
+void lac__breaker_failed(lac_core *core, lac__group *group);
+void lac__breaker_succeeded(lac_core *core, lac__group *group);
+/* Does an error of that status speak against the group, not against the request? */
+bool lac__breaker_counts(lac_status error);
 
 /* ---- poison.c ---- */
 

@@ -124,7 +124,8 @@ void sim_client_act(sim *s, int client)
     } else if (what < 48) {
         c->slow = !c->slow && sim_chance(s, s->fault_rate);
     } else if (what < 51) {
-        c->full = !c->full && sim_chance(s, s->fault_rate);
+        /* Slow and full at once would look like gone, and be forgotten without a word. */
+        c->full = !c->full && !c->slow && sim_chance(s, s->fault_rate);
         c->full_ms = s->now;
     } else if (what < 52 && client && sim_chance(s, s->fault_rate)) {
         vanish(s, client);
@@ -232,6 +233,9 @@ lac_status sim_client_take(sim *s, const lac_action *action)
 
 void sim_client_check_ended(const sim *s)
 {
-    for (size_t i = 0; i < s->streams_count; i++)
+    for (size_t i = 0; i < s->streams_count; i++) {
+        if (!s->streams[i].ended && !s->streams[i].gone)
+            sim_trace(s, "stream %zu of client %d has not ended", i + 1, s->streams[i].client);
         LAC_ASSERT(s->streams[i].ended || s->streams[i].gone);
+    }
 }

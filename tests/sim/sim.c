@@ -51,6 +51,8 @@ static bool everything_happened(void)
         {"hung", totals.hung},
         {"expired", totals.expired},
         {"drained", totals.drained},
+        {"freezes", totals.freezes},
+        {"forgiven", totals.forgiven},
     };
     bool all = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

@@ -141,7 +141,8 @@ struct sim {
 /* What a run did, summed over runs, so that a run in which nothing happens is noticed. */
 typedef struct {
     uint64_t events, streams, tokens, stopped, length, cancelled, refused[LAC_EINTERNAL + 1];
-    double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost;
+    double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost, freezes,
+        forgiven;
 } sim_totals;
 extern sim_totals totals;
 

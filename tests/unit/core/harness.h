@@ -89,5 +89,6 @@ TCase *requests_case(void);
 TCase *recovery_case(void);
 TCase *queue_case(void);
 TCase *retry_case(void);
+TCase *verdict_case(void);
 
 #endif

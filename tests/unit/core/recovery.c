@@ -226,12 +226,12 @@ END_TEST
 START_TEST(nonsense_without_end_fences)
 {
     bench_open(&B);
-    uint64_t session = join(&B, 1, "g0", 4);
-    for (uint64_t i = 0; i < LAC_PROTOCOL_ERRORS_MAX; i++) {
-        const sent *d = submit_and_dispatch(&B, 50, i + 1);
-        output(&B, 1, session, d, 9, 1, LAC_FINISH_NONE);
-        cancel(&B, 50, i + 1);
-    }
+    uint64_t session = join(&B, 1, "g0", 8);
+    sent d[LAC_PROTOCOL_ERRORS_MAX];
+    for (uint64_t i = 0; i < LAC_PROTOCOL_ERRORS_MAX; i++)
+        d[i] = *submit_and_dispatch(&B, 50, i + 1);
+    for (uint64_t i = 0; i < LAC_PROTOCOL_ERRORS_MAX; i++)
+        output(&B, 1, session, &d[i], 9, 1, LAC_FINISH_NONE);
     B.read = 0;
     expect(&B, LAC_MSG_DIE);
     ck_assert(!lac_core_ready(B.core));

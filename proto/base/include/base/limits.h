@@ -54,6 +54,9 @@ enum {
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
     LAC_MODELS_MAX = 64,      /* distinct names served */
+    LAC_FREEZE_PERCENT = 30,   /* of the READY groups vanishing at once: we suspect ourselves */
+    LAC_BREAKER_FAILURES = 5,  /* in a row: the group gets nothing for LAC_BREAKER_OPEN_MS */
+    LAC_BREAKER_SUCCESSES = 2, /* one at a time: it gets everything again */
     LAC_FENCED_MAX = 1024,    /* incarnations remembered as dead */
     LAC_MOVES_MAX = 2,        /* times one request may change its group */
     LAC_CRASHES_MAX = 2,      /* groups that may die under one request before it is called poison */
@@ -95,6 +98,9 @@ enum {
     LAC_RETRY_WAIT_MS = 10000, /* for the retry budget, then the request is given up */
     LAC_QUARANTINE_MS = 3600000,
     LAC_GUARD_MS = 300000,
+    LAC_FREEZE_MS = 30000, /* the longest time without verdicts */
+    LAC_SICK_MS = 60000,   /* slower than its own baseline: drained */
+    LAC_BREAKER_OPEN_MS = 30000,
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
     LAC_HTTP_BODY_GRACE_MS = 5000,
