@@ -18,6 +18,20 @@ static lac_usage usage_of(const lac__sequence *sequence)
                        .completion_tokens = lac__sequence_outputs(sequence)};
 }
 
+static lac_engine_account account_of(const lac_engine *engine, const lac__sequence *sequence)
+{
+    const lac__class *class = &engine->classes[sequence->class_index];
+    return (lac_engine_account){.class_index = sequence->class_index,
+                                .class_name = class->name,
+                                .layers = engine->model->layers_count,
+                                .active_layers = class->price.active_layers,
+                                .skip_rate = lac_account_skip_rate(&sequence->account),
+                                .cost_skip_rate = lac_account_cost_skip_rate(&sequence->account),
+                                .tokens = sequence->account.tokens,
+                                .flops = sequence->account.flops,
+                                .kv_bytes = sequence->kv_bytes};
+}
+
 /* Reports the event with the text in engine->text. One token can set free more text than a step may
  * carry (a vocabulary with very long tokens): then text-only events go ahead of the one with the
  * token, so that `finish` stays last. */
@@ -34,6 +48,11 @@ static void report(lac_engine *engine, lac__sequence *sequence, lac_engine_event
         sink(arg, &more);
         text += part;
         left -= part;
+    }
+    lac_engine_account account;
+    if (event->finish != LAC_FINISH_NONE) {
+        account = account_of(engine, sequence);
+        event->account = &account;
     }
     event->id = sequence->id;
     event->chunk.text = (lac_span){.data = left > 0 ? text : NULL, .length = (uint32_t)left};

@@ -108,7 +108,8 @@ static uint32_t pool_blocks(lac_engine *e, const lac_engine_options *o, uint64_t
 static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_error *err)
 {
     lac__kv_layout *layout = &e->layout;
-    lac_status status = lac__kv_layout_create(e->model, e->table, e->backend, layout, err);
+    lac_status status =
+        lac__kv_layout_create(e->model, &e->dropped, e->table, e->backend, layout, err);
     if (status != LAC_OK)
         return status;
     lac_kv_options options = {.block_tokens = LAC_KV_BLOCK,
@@ -133,8 +134,6 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
         status = e->table->kv_alloc(e->backend, layout->region_bytes[s], &layout->regions[s], err);
         e->kv_bytes += layout->region_bytes[s];
     }
-    if (status == LAC_OK)
-        e->pool_tokens = lac_kv_tokens_max(e->pool, NULL);
     return status;
 }
 
@@ -168,6 +167,7 @@ static void step_arrays_create(lac_engine *e)
     step->logit_rows = lac_alloc(e->slots, sizeof(*step->logit_rows));
     step->logit_of = lac_alloc(e->slots, sizeof(*step->logit_of));
     step->status = lac_alloc(e->slots, sizeof(*step->status));
+    step->sorted = lac_alloc(e->live_max, sizeof(*step->sorted));
 }
 
 lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out, lac_error *err)
@@ -180,14 +180,18 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
     if (status == LAC_OK)
         status = sizes_set(e, options, err);
     if (status == LAC_OK)
+        status = lac__classes_find(e, options, err);
+    if (status == LAC_OK)
         status = lac_tokenizer_create(e->model->gguf, &e->tokenizer, err);
     if (status == LAC_OK)
         status = backend_open(e, options, err);
     if (status == LAC_OK)
         status = pool_open(e, options, err);
     if (status == LAC_OK)
-        status = lac__program_create(e->model, e->table, e->backend, &e->layout, options->progress,
-                                     options->progress_arg, &e->program, err);
+        status = lac__classes_size(e, err);
+    if (status == LAC_OK)
+        status = lac__program_create(e->model, &e->dropped, e->table, e->backend, &e->layout,
+                                     options->progress, options->progress_arg, &e->program, err);
     if (status != LAC_OK) {
         lac_engine_destroy(&e);
         return status;
@@ -217,6 +221,8 @@ void lac_engine_destroy(lac_engine **engine)
             if (e->layout.regions[s])
                 e->table->kv_free(e->backend, &e->layout.regions[s], e->layout.region_bytes[s]);
     }
+    if (e->model)
+        lac__classes_free(e);
     lac_kv_destroy(&e->pool);
     lac__kv_layout_destroy(&e->layout);
     if (e->backend)
@@ -232,6 +238,7 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.logit_rows);
     free(e->step.logit_of);
     free(e->step.status);
+    free(e->step.sorted);
     free(e->end_tokens);
     lac_buf_free(&e->text);
     free(e);
@@ -252,7 +259,7 @@ const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine)
 
 void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
 {
-    uint32_t running = 0;
+    uint32_t running = 0, units = 2 * engine->model->layers_count;
     for (uint32_t i = 0; i < engine->live_count; i++)
         running += engine->live[i]->kv != LAC_KV_SEQUENCE_NONE;
     *out = (lac_engine_stats){.isa = engine->table->isa(engine->backend),
@@ -270,5 +277,12 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .output_tokens = engine->output_tokens,
                               .itl_us = engine->itl_us,
                               .prefill_us_per_token = engine->cost.row_us,
-                              .active_layers = engine->active_layers};
+                              .active_layers = engine->active_layers,
+                              .classes_count = engine->classes_count,
+                              .units_count = units,
+                              .units_loaded = units - lac_mask_count(&engine->dropped),
+                              .units_zeroed = lac_mask_count(&engine->zeroed),
+                              .unit_tokens = engine->account.unit_tokens,
+                              .unit_tokens_skipped = engine->account.unit_tokens_erased,
+                              .flops = engine->account.flops};
 }

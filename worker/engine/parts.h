@@ -4,6 +4,8 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "erasure/account.h"
+#include "erasure/rows.h"
 #include "kv/pool.h"
 #include "program.h"
 #include "sampler/sampler.h"
@@ -17,10 +19,26 @@ enum {
     LAC__SCORE_ROWS = 64,  /* rows of logits kept at once while scoring */
 };
 
+/* A class as this engine runs it. */
+typedef struct {
+    char name[LAC_NAME_MAX + 1];
+    bool live;
+    lac_mask mask;   /* as it was given */
+    lac_mask erased; /* every unit that does not run: the mask's and those dropped for all */
+    bool *kept;      /* [layout.units_count] attention units it owns pages for */
+    uint32_t block_cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
+    uint64_t block_bytes;
+    uint32_t pool_tokens; /* tokens one sequence reaches by the pool */
+    lac_class_price price;
+} lac__class;
+
 typedef struct {
     uint64_t id;
     lac_sequence_state state;
-    uint32_t *tokens; /* [limit] prompt, accepted, then what it chose */
+    uint32_t class_index;
+    lac_account account;
+    uint64_t kv_bytes; /* of the pages it held, at most */
+    uint32_t *tokens;  /* [limit] prompt, accepted, then what it chose */
     uint32_t prompt_count;
     uint32_t known;        /* tokens so far */
     uint32_t limit;        /* tokens it may reach: context, pool or max_tokens */
@@ -44,6 +62,8 @@ typedef struct {
     lac_logit_row *logit_rows;     /* [slots] */
     int *logit_of;                 /* [slots] run → its logit row, or −1 */
     lac_status *status;            /* [slots] of each run */
+    lac_sched_run *sorted;         /* [live_max] runs while they are put in order of class */
+    lac_row_list *unit_rows;       /* [units] */
 } lac__step_arrays;
 
 struct lac_engine {
@@ -55,7 +75,16 @@ struct lac_engine {
     lac_kv_pool *pool;
     lac__program program;
 
-    uint32_t context_max, pool_tokens; /* tokens one sequence reaches by context, by pool */
+    lac__class classes[LAC_CLASSES_MAX]; /* 0 = full */
+    uint32_t classes_count;
+    lac_mask zeroed;          /* provably zero by the file's bytes */
+    lac_mask dropped;         /* not in the program, weights not in memory */
+    lac_unit_record *records; /* [units] of the dropped ones */
+    lac_unit_rows *rows;      /* NULL: every live class runs the whole program */
+    uint32_t present;         /* bit c: class c had rows in the last step */
+    lac_account account;      /* of everything it ran */
+
+    uint32_t context_max; /* tokens one sequence reaches by context */
     uint32_t slots, queue_max, rows_max, score_rows;
     uint64_t kv_bytes;
     double itl_target_us;
@@ -74,6 +103,22 @@ struct lac_engine {
     uint64_t steps, prompt_tokens, output_tokens;
     uint32_t active_layers;
 };
+
+/* Zero units, classes, what is dropped. Needs the model. */
+lac_status lac__classes_find(lac_engine *engine, const lac_engine_options *options, lac_error *err);
+/* Pages, prices and row lists of the classes. Needs the pool. */
+lac_status lac__classes_size(lac_engine *engine, lac_error *err);
+void lac__classes_free(lac_engine *engine);
+/* LAC_EINVAL for a number that is no class, LAC_EREFUSED for one that is not live. */
+lac_status lac__class_check(const lac_engine *engine, uint32_t class_index, lac_error *err);
+/* Tokens that a sequence of the class reaches. */
+uint32_t lac__class_tokens_max(const lac_engine *engine, uint32_t class_index);
+/* Sets the batch's row lists for rows that lie in order of class, class_rows[c] of class c; NULL
+ * when all of them run the whole program. */
+void lac__classes_batch(lac_engine *engine, const uint32_t class_rows[LAC_CLASSES_MAX],
+                        lac_batch *batch);
+/* Layers of which a row of one of these classes runs a unit. */
+uint32_t lac__classes_active_layers(const lac_engine *engine, uint32_t present);
 
 /* Gives back pages and logits; the sequence waits again with its tokens kept. */
 void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence);

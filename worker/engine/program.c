@@ -14,21 +14,34 @@ enum {
 
 /* ---- KV layout ---- */
 
-lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *table,
-                                 const lac_backend *backend, lac__kv_layout *out, lac_error *err)
+/* True when unit 2l, or 2l+1, exists and some class runs it. */
+static bool attention_runs(const lac_model *model, const lac_mask *dropped, uint32_t l)
+{
+    return model->layers[l].heads > 0 && !lac_mask_has(dropped, 2 * l);
+}
+
+static bool ffn_runs(const lac_model *model, const lac_mask *dropped, uint32_t l)
+{
+    return model->layers[l].ffn > 0 && !lac_mask_has(dropped, 2 * l + 1);
+}
+
+lac_status lac__kv_layout_create(const lac_model *model, const lac_mask *dropped,
+                                 const lac_backend_ops *table, const lac_backend *backend,
+                                 lac__kv_layout *out, lac_error *err)
 {
     lac__kv_layout layout = {0};
     layout.size_of = lac_alloc(model->layers_count, sizeof(uint32_t));
+    layout.unit_of = lac_alloc(model->layers_count, sizeof(uint32_t));
     for (uint32_t l = 0; l < model->layers_count; l++) {
         const lac_layer *layer = &model->layers[l];
-        if (layer->heads == 0)
+        if (!attention_runs(model, dropped, l))
             continue;
         size_t bytes = table->kv_page_bytes(backend, layer->kv_heads, model->head_dim);
         uint32_t size = 0;
         while (size < layout.sizes_count && layout.page_bytes[size] != bytes)
             size++;
         if (size == LAC_KV_SIZES_MAX) {
-            free(layout.size_of);
+            lac__kv_layout_destroy(&layout);
             return lac_fail(err, LAC_EUNSUPPORTED,
                             "layer %u has a KV page size of its own: more "
                             "than %d sizes in one model",
@@ -37,6 +50,7 @@ lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *
         if (size == layout.sizes_count)
             layout.page_bytes[layout.sizes_count++] = bytes;
         layout.units_of[size]++;
+        layout.unit_of[layout.units_count] = 2 * l;
         layout.size_of[layout.units_count++] = size;
     }
     *out = layout;
@@ -46,6 +60,7 @@ lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *
 void lac__kv_layout_destroy(lac__kv_layout *layout)
 {
     free(layout->size_of);
+    free(layout->unit_of);
     *layout = (lac__kv_layout){0};
 }
 
@@ -70,13 +85,14 @@ static lac_rope rope_of(const lac_model *model, uint32_t l)
 /* What building needs at hand. The first failure sticks: later packs do nothing. */
 typedef struct {
     const lac_model *model;
+    const lac_mask *dropped;
     const lac_backend_ops *table;
     lac_backend *backend;
     const lac__kv_layout *layout;
     lac__program *program;
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
-    uint64_t done;
+    uint64_t done, total; /* tensor bytes */
     lac_status status;
     lac_error *err;
 } builder;
@@ -99,7 +115,7 @@ static const lac_weight *packed(builder *b, const lac_gguf_tensor *tensor)
     b->program->weight_bytes += b->table->weight_bytes(weight);
     b->done += tensor->bytes;
     if (b->progress)
-        b->progress(b->progress_arg, b->done, b->model->tensor_bytes);
+        b->progress(b->progress_arg, b->done, b->total);
     return weight;
 }
 
@@ -179,9 +195,9 @@ static void program_build(builder *b)
     embed->u.embed.scale = model->embed_scale;
     uint32_t table_row = 0;
     for (uint32_t l = 0; l < model->layers_count && b->status == LAC_OK; l++) {
-        if (model->layers[l].heads > 0)
+        if (attention_runs(model, b->dropped, l))
             attention_add(b, l, table_row++);
-        if (model->layers[l].ffn > 0)
+        if (ffn_runs(model, b->dropped, l))
             ffn_add(b, l);
     }
     lac_op *head = op_add(b, LAC_OP_HEAD, 0);
@@ -193,8 +209,9 @@ static void program_build(builder *b)
     head->u.head.softcap = model->logit_softcap;
 }
 
-lac_status lac__program_create(const lac_model *model, const lac_backend_ops *table,
-                               lac_backend *backend, const lac__kv_layout *layout,
+lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
+                               const lac_backend_ops *table, lac_backend *backend,
+                               const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
 {
@@ -205,6 +222,8 @@ lac_status lac__program_create(const lac_model *model, const lac_backend_ops *ta
     program.weights =
         lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3, sizeof(lac_weight *));
     builder b = {.model = model,
+                 .dropped = dropped,
+                 .total = model->tensor_bytes,
                  .table = table,
                  .backend = backend,
                  .layout = layout,
@@ -212,6 +231,9 @@ lac_status lac__program_create(const lac_model *model, const lac_backend_ops *ta
                  .progress = progress,
                  .progress_arg = progress_arg,
                  .err = err};
+    for (uint32_t u = 0; u < 2 * model->layers_count; u++)
+        if (lac_mask_has(dropped, u))
+            b.total -= lac_model_unit_bytes(model, u);
     program_build(&b);
     if (b.status != LAC_OK) {
         lac__program_destroy(table, backend, &program);

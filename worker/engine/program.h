@@ -11,11 +11,12 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 
-/* Where the pages of each attention unit lie. Attention units are counted from 0 over the layers
- * that have attention; that number is also the row of the block tables. */
+/* Where the pages of each attention unit lie. Attention units are counted from 0 over those that
+ * are in the program; that number is also the row of the block tables. */
 typedef struct {
     uint32_t units_count;
     uint32_t *size_of; /* [units_count] index into the arrays below */
+    uint32_t *unit_of; /* [units_count] unit of the model */
     uint32_t sizes_count;
     size_t page_bytes[LAC_KV_SIZES_MAX];
     uint32_t units_of[LAC_KV_SIZES_MAX]; /* units that share the size */
@@ -31,17 +32,20 @@ typedef struct {
     uint64_t weight_bytes;
 } lac__program;
 
-/* Sorts the attention units by page size. LAC_EUNSUPPORTED when there are more sizes than
- * LAC_KV_SIZES_MAX. Regions are left NULL. */
-lac_status lac__kv_layout_create(const lac_model *model, const lac_backend_ops *table,
-                                 const lac_backend *backend, lac__kv_layout *out, lac_error *err);
+/* Sorts the attention units that are not `dropped` by page size. LAC_EUNSUPPORTED when there are
+ * more sizes than LAC_KV_SIZES_MAX. Regions are left NULL. */
+lac_status lac__kv_layout_create(const lac_model *model, const lac_mask *dropped,
+                                 const lac_backend_ops *table, const lac_backend *backend,
+                                 lac__kv_layout *out, lac_error *err);
 void lac__kv_layout_destroy(lac__kv_layout *layout);
 
 /* Packs every weight into the backend, tensor by tensor, giving the file's pages back as it goes,
  * and writes the operations: one group a unit, unit 2l the attention and 2l+1 the FFN of layer l.
+ * Units in `dropped` get neither, and the layout has to be made with the same ones.
  * The layout's regions must be set. `progress` (or NULL) hears tensor bytes done and in all. */
-lac_status lac__program_create(const lac_model *model, const lac_backend_ops *table,
-                               lac_backend *backend, const lac__kv_layout *layout,
+lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
+                               const lac_backend_ops *table, lac_backend *backend,
+                               const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err);
 void lac__program_destroy(const lac_backend_ops *table, lac_backend *backend,

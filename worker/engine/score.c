@@ -5,16 +5,18 @@
 #include "base/assert.h"
 #include "parts.h"
 
-static lac_status score_check(const lac_engine *engine, const uint32_t *tokens, size_t count,
-                              lac_error *err)
+static lac_status score_check(const lac_engine *engine, uint32_t class_index,
+                              const uint32_t *tokens, size_t count, lac_error *err)
 {
+    lac_status status = lac__class_check(engine, class_index, err);
+    if (status != LAC_OK)
+        return status;
     if (engine->live_count > 0)
         return lac_fail(err, LAC_BUSY, "%u sequences run; scoring needs the engine to itself",
                         engine->live_count);
     if (count == 0)
         return lac_fail(err, LAC_EINVAL, "0 tokens to score, at least 1 is needed");
-    uint32_t limit =
-        engine->context_max < engine->pool_tokens ? engine->context_max : engine->pool_tokens;
+    uint32_t limit = lac__class_tokens_max(engine, class_index);
     if (count > limit)
         return lac_fail(err, LAC_ETOOBIG, "%zu tokens to score, limit %u (%s)", count, limit,
                         limit == engine->context_max ? "context" : "KV pool");
@@ -28,14 +30,20 @@ static lac_status score_check(const lac_engine *engine, const uint32_t *tokens, 
 lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t count,
                             lac_engine_row row, void *arg, lac_error *err)
 {
+    return lac_engine_score_as(engine, 0, tokens, count, row, arg, err);
+}
+
+lac_status lac_engine_score_as(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
+                               size_t count, lac_engine_row row, void *arg, lac_error *err)
+{
     LAC_ASSERT(!engine->in_step);
-    lac_status status = score_check(engine, tokens, count, err);
+    lac_status status = score_check(engine, class_index, tokens, count, err);
     if (status != LAC_OK)
         return status;
     size_t vocab = engine->model->vocab;
     float *logits = lac_alloc(vocab * engine->score_rows, sizeof(float));
     lac_logit_row *logit_rows = lac_alloc(engine->score_rows, sizeof(*logit_rows));
-    int kv = lac_kv_open(engine->pool, NULL);
+    int kv = lac_kv_open(engine->pool, engine->classes[class_index].kept);
     LAC_ASSERT(kv != LAC_KV_SEQUENCE_NONE);
     bool placed = lac_kv_reserve(engine->pool, kv, (uint32_t)count);
     LAC_ASSERT(placed);
@@ -53,6 +61,9 @@ lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t c
                            .segments = &segment,
                            .logit_rows_count = segment.rows,
                            .logit_rows = logit_rows};
+        uint32_t class_rows[LAC_CLASSES_MAX] = {0};
+        class_rows[class_index] = segment.rows;
+        lac__classes_batch(engine, class_rows, &batch);
         status = engine->table->run(engine->backend, engine->program.ops, engine->program.count,
                                     &batch, err);
         for (uint32_t i = 0; i < segment.rows && status == LAC_OK; i++)

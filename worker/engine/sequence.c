@@ -77,23 +77,25 @@ static lac_status request_check(const lac_engine *engine, const lac_engine_reque
                                 lac_error *err)
 {
     size_t prompt = request->prompt_count, all = prompt + request->accepted_count;
+    lac_status status = lac__class_check(engine, request->class_index, err);
+    if (status != LAC_OK)
+        return status;
     if (prompt == 0)
         return lac_fail(err, LAC_EINVAL, "prompt has 0 tokens, at least 1 is needed");
     if (prompt > engine->context_max - 1)
         return lac_fail(err, LAC_ETOOBIG,
                         "prompt is %zu tokens, limit %u (context %u less 1 for the answer)", prompt,
                         engine->context_max - 1, engine->context_max);
-    if (prompt > engine->pool_tokens - 1)
+    uint32_t pool_tokens = engine->classes[request->class_index].pool_tokens;
+    if (prompt > pool_tokens - 1)
         return lac_fail(err, LAC_ETOOBIG,
                         "prompt is %zu tokens, limit %u (the KV pool of %llu bytes holds %u)",
-                        prompt, engine->pool_tokens - 1, (unsigned long long)engine->kv_bytes,
-                        engine->pool_tokens);
+                        prompt, pool_tokens - 1, (unsigned long long)engine->kv_bytes, pool_tokens);
     if (request->accepted_count > engine->context_max || all > engine->context_max ||
-        all > engine->pool_tokens)
+        all > pool_tokens)
         return lac_fail(err, LAC_ETOOBIG, "prompt and accepted are %zu tokens, limit %u", all,
-                        engine->context_max < engine->pool_tokens ? engine->context_max
-                                                                  : engine->pool_tokens);
-    lac_status status = tokens_check(engine, "prompt", request->prompt, prompt, err);
+                        lac__class_tokens_max(engine, request->class_index));
+    status = tokens_check(engine, "prompt", request->prompt, prompt, err);
     if (status == LAC_OK)
         status = tokens_check(engine, "accepted", request->accepted, request->accepted_count, err);
     if (status == LAC_OK)
@@ -104,9 +106,7 @@ static lac_status request_check(const lac_engine *engine, const lac_engine_reque
 /* Tokens the sequence may reach. */
 static uint32_t limit_of(const lac_engine *engine, const lac_engine_request *request)
 {
-    uint64_t limit = engine->context_max;
-    if (engine->pool_tokens < limit)
-        limit = engine->pool_tokens;
+    uint64_t limit = lac__class_tokens_max(engine, request->class_index);
     uint64_t wanted = (uint64_t)request->prompt_count + request->sampling.max_tokens;
     if (request->sampling.max_tokens > 0 && wanted < limit)
         limit = wanted;
@@ -128,6 +128,7 @@ static lac__sequence *sequence_create(lac_engine *engine, const lac_engine_reque
 {
     lac__sequence *sequence = lac_alloc(1, sizeof(*sequence));
     sequence->id = request->id;
+    sequence->class_index = request->class_index;
     sequence->state = LAC_SEQUENCE_WAITING;
     sequence->kv = LAC_KV_SEQUENCE_NONE;
     sequence->prompt_count = sequence->known = (uint32_t)request->prompt_count;

@@ -13,15 +13,13 @@
 static void order_make(lac_engine *engine)
 {
     lac__step_arrays *step = &engine->step;
-    uint32_t cost[LAC_KV_SIZES_MAX]; /* every sequence keeps every unit */
-    lac_kv_block_cost(engine->pool, NULL, cost);
     for (uint32_t i = 0; i < engine->live_count; i++) {
         const lac__sequence *s = engine->live[i];
         lac_sched_sequence *in = &step->sequences[i];
         *in = (lac_sched_sequence){.state = s->state, .tokens = s->known, .computed = s->computed};
         if (s->kv != LAC_KV_SEQUENCE_NONE)
             in->blocks = lac_kv_blocks(engine->pool, s->kv);
-        memcpy(in->cost, cost, sizeof(cost));
+        memcpy(in->cost, engine->classes[s->class_index].block_cost, sizeof(in->cost));
     }
     lac_sched_budget budget = {.slots = engine->slots,
                                .rows_max = engine->rows_max,
@@ -39,6 +37,31 @@ static void order_make(lac_engine *engine)
     }
 }
 
+/* Puts the runs in order of class, and within a class leaves them as they are. Fills class_rows. */
+static void order_by_class(lac_engine *engine, uint32_t class_rows[LAC_CLASSES_MAX])
+{
+    lac_sched_order *order = &engine->step.order;
+    uint32_t present = 0;
+    memset(class_rows, 0, LAC_CLASSES_MAX * sizeof(uint32_t));
+    for (uint32_t r = 0; r < order->runs_count; r++) {
+        uint32_t c = engine->live[order->runs[r].sequence]->class_index;
+        class_rows[c] += order->runs[r].rows;
+        present |= 1u << c;
+    }
+    if (present != engine->present) {
+        engine->present = present;
+        engine->active_layers = lac__classes_active_layers(engine, present);
+    }
+    if ((present & (present - 1)) == 0)
+        return; /* one class */
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < engine->classes_count; c++)
+        for (uint32_t r = 0; (present >> c & 1) && r < order->runs_count; r++)
+            if (engine->live[order->runs[r].sequence]->class_index == c)
+                engine->step.sorted[count++] = order->runs[r];
+    memcpy(order->runs, engine->step.sorted, count * sizeof(*order->runs));
+}
+
 /* ---- batch ---- */
 
 static void logits_place(const lac_engine *engine, lac__sequence *s)
@@ -53,11 +76,14 @@ static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
 {
     if (s->state == LAC_SEQUENCE_WAITING) {
         s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
-        s->kv = lac_kv_open(engine->pool, NULL);
+        s->kv = lac_kv_open(engine->pool, engine->classes[s->class_index].kept);
         LAC_ASSERT(s->kv != LAC_KV_SEQUENCE_NONE);
     }
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
+    uint64_t held =
+        lac_kv_blocks(engine->pool, s->kv) * engine->classes[s->class_index].block_bytes;
+    s->kv_bytes = held > s->kv_bytes ? held : s->kv_bytes;
     if (s->computed + rows == s->known && !lac__sequence_best_decides(s))
         logits_place(engine, s);
 }
@@ -65,6 +91,8 @@ static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
 static void batch_make(lac_engine *engine, lac_batch *batch)
 {
     lac__step_arrays *step = &engine->step;
+    uint32_t class_rows[LAC_CLASSES_MAX];
+    order_by_class(engine, class_rows);
     *batch = (lac_batch){
         .tokens = step->tokens, .segments = step->segments, .logit_rows = step->logit_rows};
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
@@ -90,6 +118,7 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
             (lac_logit_row){.row = batch->rows - 1, .logits = best_only ? NULL : s->logits};
     }
     LAC_ASSERT(batch->rows <= engine->rows_max);
+    lac__classes_batch(engine, class_rows, batch);
 }
 
 /* ---- running it ---- */
@@ -112,6 +141,9 @@ static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t
         alone.logit_rows = &logit_row;
     }
     segment.row = 0;
+    uint32_t class_rows[LAC_CLASSES_MAX] = {0};
+    class_rows[engine->live[engine->step.order.runs[r].sequence]->class_index] = segment.rows;
+    lac__classes_batch(engine, class_rows, &alone);
     lac_status status = engine->table->run(engine->backend, engine->program.ops,
                                            engine->program.count, &alone, err);
     if (status == LAC_OK && index >= 0) {
@@ -167,7 +199,6 @@ static void measure(lac_engine *engine, double us)
         engine->itl_us = engine->itl_us == 0 ? us : engine->itl_us + 0.125 * (us - engine->itl_us);
     engine->prompt_tokens += prefill;
     engine->steps++;
-    engine->active_layers = engine->model->layers_count;
 }
 
 static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_sink sink,
@@ -180,7 +211,11 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
             lac__deliver_end(engine, s, sink, arg);
             continue;
         }
-        s->computed += step->order.runs[r].rows;
+        uint32_t rows = step->order.runs[r].rows;
+        const lac_class_price *price = &engine->classes[s->class_index].price;
+        lac_account_add(&s->account, price, s->computed, rows, step->logit_of[r] >= 0);
+        lac_account_add(&engine->account, price, s->computed, rows, step->logit_of[r] >= 0);
+        s->computed += rows;
         if (step->logit_of[r] >= 0)
             lac__deliver_token(engine, s, &batch->logit_rows[step->logit_of[r]], sink, arg);
     }

@@ -8,14 +8,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/mask.h"
 #include "base/msg.h"
 #include "base/sampling.h"
 #include "base/status.h"
+#include "base/unit.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct lac_engine lac_engine;
+
+/* A set of units that requests of this class leave out. */
+typedef struct {
+    const char *name; /* 1 … LAC_NAME_MAX bytes, unique, not "full" */
+    lac_mask mask;    /* only units of the model */
+} lac_engine_class;
 
 typedef struct {
     const char *model_path;
@@ -28,6 +36,12 @@ typedef struct {
     uint64_t kv_bytes;      /* 0 = min(25 % of RAM / ranks_here, 16 full contexts) */
     uint32_t ranks_here;    /* engines that share this machine; 0 = 1 */
     uint32_t itl_target_ms; /* shapes the prefill chunk while others decode; 0 = 50 */
+    /* Classes 1 … classes_count (< LAC_CLASSES_MAX), copied; class 0 is "full", an empty mask. Units
+     * that no live class runs are not loaded. */
+    const lac_engine_class *classes;
+    uint32_t classes_count;
+    bool without_full; /* class 0 is not live: requests of it are LAC_EREFUSED */
+    bool keep_zeroed;  /* run units that are provably zero like any other, to compare */
     /* Called during load with bytes done and all; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
@@ -49,8 +63,18 @@ typedef struct {
     uint64_t steps, prompt_tokens, output_tokens;
     double itl_us, prefill_us_per_token; /* smoothed; 0 before the first */
     uint32_t active_layers;              /* of the last step */
+    uint32_t classes_count;              /* class 0 included */
+    uint32_t units_count, units_loaded;  /* 2 a layer; of them in memory */
+    uint32_t units_zeroed;               /* provably zero in the file */
+    uint64_t unit_tokens, unit_tokens_skipped;
+    double flops;
 } lac_engine_stats;
 void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out);
+
+/* The number of a class by name; false when there is none. */
+bool lac_engine_class_find(const lac_engine *engine, const char *name, uint32_t *index);
+/* State of a unit in this engine. Of an erased one *record (or NULL) says what stays of it. */
+lac_unit_state lac_engine_unit(const lac_engine *engine, uint32_t unit, lac_unit_record *record);
 
 typedef struct {
     uint64_t id; /* the caller's; unique among live sequences */
@@ -60,14 +84,31 @@ typedef struct {
     size_t accepted_count;
     lac_sampling sampling;   /* copied, has_seed true */
     bool raw_text;           /* special tokens in the output give their text */
+    /* 0 = full. A sequence keeps its class from its first row to its last: keys and values of units it
+     * leaves out are never made, so there is no call that gives it those units back. To go on with
+     * more units, cancel it and submit prompt and accepted tokens anew under the other class:
+     * everything is then computed again from position 0. */
+    uint32_t class_index;
 } lac_engine_request;
 
 /* Queues a sequence. LAC_EINVAL (field, value, limit), LAC_ETOOBIG (prompt over the context or the
- * pool), LAC_EEXIST, LAC_BUSY when queue_max wait. */
+ * pool), LAC_EEXIST, LAC_BUSY when queue_max wait, LAC_EREFUSED for a class that is not live. */
 lac_status lac_engine_submit(lac_engine *engine, const lac_engine_request *request, lac_error *err);
 /* Drops a sequence before the next step; its pages are free at once and no event follows.
  * LAC_ENOTFOUND when it is not (any more) there. */
 lac_status lac_engine_cancel(lac_engine *engine, uint64_t id);
+
+/* What a request ran, recomputed rows included. FLOPs by the formula in erasure/account.h. */
+typedef struct {
+    uint32_t class_index;
+    const char *class_name;
+    uint32_t layers, active_layers;
+    double skip_rate;      /* erased unit-tokens of all unit-tokens */
+    double cost_skip_rate; /* the same with units weighed by the bytes of their weights */
+    uint64_t tokens;       /* rows run */
+    double flops;
+    uint64_t kv_bytes; /* of the pages it held, at most */
+} lac_engine_account;
 
 /* What one sequence gained in a step; pointers live until the callback returns. */
 typedef struct {
@@ -77,6 +118,7 @@ typedef struct {
     lac_usage usage;
     lac_status error;
     const char *reason; /* with LAC_FINISH_ERROR */
+    const lac_engine_account *account; /* with the last event, else NULL */
 } lac_engine_event;
 typedef void (*lac_engine_sink)(void *arg, const lac_engine_event *event);
 
@@ -89,5 +131,8 @@ bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg);
 typedef void (*lac_engine_row)(void *arg, size_t index, const float *logits);
 lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t count,
                             lac_engine_row row, void *arg, lac_error *err);
+/* The same under a class. */
+lac_status lac_engine_score_as(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
+                               size_t count, lac_engine_row row, void *arg, lac_error *err);
 
 #endif

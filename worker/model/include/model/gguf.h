@@ -61,6 +61,10 @@ double lac_gguf_array_number(const lac_gguf *gguf, const char *key, size_t index
 size_t lac_gguf_key_count(const lac_gguf *gguf);
 const char *lac_gguf_key_at(const lac_gguf *gguf, size_t index, lac_gguf_kind *kind);
 
+/* A bound on the size of the tensor's elements, exact for float types: 0 iff every element is
+ * provably zero, infinite where one is not finite. Stops reading once it is above `enough`. */
+double lac_gguf_tensor_bound(const lac_gguf_tensor *tensor, double enough);
+
 /* Tells the kernel that the tensor's pages are no longer needed (after repacking). */
 void lac_gguf_release(const lac_gguf *gguf, const lac_gguf_tensor *tensor);
 

@@ -9,7 +9,9 @@
 
 #include "base/digest.h"
 #include "base/limits.h"
+#include "base/mask.h"
 #include "base/status.h"
+#include "base/unit.h"
 #include "model/gguf.h"
 
 typedef enum { LAC_ACTIVATION_SILU, LAC_ACTIVATION_GELU_TANH } lac_model_activation;
@@ -63,5 +65,20 @@ void lac_model_close(lac_model **model);
 /* SHA-256 over canonical metadata, the tensor table, and the first and last 4 KiB of every tensor:
  * the same for split files, cheap enough for every start. */
 void lac_model_digest(const lac_model *model, lac_digest *out);
+
+/* ---- units: what their bytes say (unit 2l is the attention, 2l+1 the FFN of layer l) ---- */
+
+/* Which tensors of a unit are all zero. Reads up to the first element that is not, of each. */
+void lac_model_unit_facts(const lac_model *model, uint32_t unit, lac_unit_facts *out);
+/* The largest size an element of its output projection can have; for reports. Reads all of it. */
+double lac_model_unit_bound(const lac_model *model, uint32_t unit);
+lac_unit_record lac_model_unit_record(const lac_model *model, uint32_t unit);
+uint64_t lac_model_unit_bytes(const lac_model *model, uint32_t unit); /* of its tensors */
+void lac_model_unit_release(const lac_model *model, uint32_t unit);   /* gives the pages back */
+
+/* A file may say which of its units contribute exactly zero (a mask text): a promise to be checked
+ * against the bytes. No key: an empty mask. LAC_ECORRUPT when the text is no mask. */
+#define LAC_MODEL_ZERO_KEY "lacuna.zeroed_units"
+lac_status lac_model_claimed_zero(const lac_model *model, lac_mask *out, lac_error *err);
 
 #endif

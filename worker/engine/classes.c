@@ -1,0 +1,233 @@
+/* Classes of an engine: which units are zero, which nobody runs, what each class owns and costs,
+ * and the row lists of a step. The engine's thread. Must not know how a class was chosen, nor
+ * sequences. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "erasure/state.h"
+#include "parts.h"
+
+static uint32_t units_of(const lac_engine *e)
+{
+    return 2 * e->model->layers_count;
+}
+
+/* ---- which units run ---- */
+
+static lac_status zeroed_find(lac_engine *e, lac_error *err)
+{
+    lac_mask claimed;
+    lac_status status = lac_model_claimed_zero(e->model, &claimed, err);
+    for (uint32_t u = 0; u < units_of(e) && status == LAC_OK; u++) {
+        lac_unit_facts facts;
+        lac_model_unit_facts(e->model, u, &facts);
+        if (lac_unit_judge(&facts) == LAC_UNIT_ZEROED)
+            lac_mask_set(&e->zeroed, u);
+        else if (lac_mask_has(&claimed, u))
+            status =
+                lac_fail(err, LAC_ECORRUPT,
+                         "key " LAC_MODEL_ZERO_KEY " names unit %c%u, whose bytes are not zero",
+                         u % 2 ? 'F' : 'A', u / 2);
+    }
+    return status;
+}
+
+static lac_status class_check(const lac_engine *e, const lac_engine_class *class, lac_error *err)
+{
+    if (!class->name || !*class->name || strlen(class->name) > LAC_NAME_MAX)
+        return lac_fail(err, LAC_EINVAL, "class name is \"%.80s\", allowed 1..%d bytes",
+                        class->name ? class->name : "", LAC_NAME_MAX);
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        if (strcmp(e->classes[c].name, class->name) == 0)
+            return lac_fail(err, LAC_EINVAL, "class name \"%s\" is taken", class->name);
+    for (uint32_t u = units_of(e); u < LAC_UNITS_MAX; u++)
+        if (lac_mask_has(&class->mask, u))
+            return lac_fail(err, LAC_EINVAL, "class %s erases unit %c%u, the model has %u layers",
+                            class->name, u % 2 ? 'F' : 'A', u / 2, e->model->layers_count);
+    return LAC_OK;
+}
+
+static void class_add(lac_engine *e, const char *name, const lac_mask *mask, bool live)
+{
+    lac__class *class = &e->classes[e->classes_count++];
+    memcpy(class->name, name, strlen(name) + 1);
+    class->mask = *mask;
+    class->live = live;
+}
+
+/* A unit is dropped when it has no shape, is provably zero, or every live class erases it. */
+static bool is_dropped(const lac_engine *e, uint32_t unit, bool keep_zeroed)
+{
+    const lac_layer *layer = &e->model->layers[unit / 2];
+    bool erased = (unit % 2 ? layer->ffn : layer->heads) == 0;
+    erased |= lac_mask_has(&e->zeroed, unit) && !keep_zeroed;
+    bool all = true;
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        all &= !e->classes[c].live || lac_mask_has(&e->classes[c].mask, unit);
+    return erased || all;
+}
+
+lac_status lac__classes_find(lac_engine *e, const lac_engine_options *o, lac_error *err)
+{
+    static const lac_mask none;
+    lac_status status = zeroed_find(e, err);
+    if (status != LAC_OK)
+        return status;
+    if (o->classes_count >= LAC_CLASSES_MAX)
+        return lac_fail(err, LAC_EINVAL, "classes_count is %u, allowed 0..%d", o->classes_count,
+                        LAC_CLASSES_MAX - 1);
+    if (o->without_full && o->classes_count == 0)
+        return lac_fail(err, LAC_EINVAL, "without_full needs a class, classes_count is 0");
+    class_add(e, "full", &none, !o->without_full);
+    for (uint32_t c = 0; c < o->classes_count; c++) {
+        status = class_check(e, &o->classes[c], err);
+        if (status != LAC_OK)
+            return status;
+        class_add(e, o->classes[c].name, &o->classes[c].mask, true);
+    }
+    e->records = lac_alloc(units_of(e) + 1, sizeof *e->records);
+    for (uint32_t u = 0; u < units_of(e); u++) {
+        if (!is_dropped(e, u, o->keep_zeroed))
+            continue;
+        lac_mask_set(&e->dropped, u);
+        e->records[u] = lac_model_unit_record(e->model, u);
+        lac_model_unit_release(e->model, u);
+    }
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        for (size_t i = 0; i < sizeof none.bits / sizeof none.bits[0]; i++)
+            e->classes[c].erased.bits[i] = e->classes[c].mask.bits[i] | e->dropped.bits[i];
+    return LAC_OK;
+}
+
+/* ---- what a class owns and costs ---- */
+
+static lac_status price_make(const lac_engine *e, lac__class *class, lac_error *err)
+{
+    const lac_model *m = e->model;
+    lac_layer_shape *layers = lac_alloc(m->layers_count, sizeof *layers);
+    for (uint32_t l = 0; l < m->layers_count; l++)
+        layers[l] = (lac_layer_shape){.heads = m->layers[l].heads,
+                                      .kv_heads = m->layers[l].kv_heads,
+                                      .ffn = m->layers[l].ffn,
+                                      .window = m->layers[l].window,
+                                      .attention_cost = (double)lac_model_unit_bytes(m, 2 * l),
+                                      .ffn_cost = (double)lac_model_unit_bytes(m, 2 * l + 1)};
+    lac_model_shape shape = {.layers_count = m->layers_count,
+                             .hidden = m->hidden,
+                             .head_dim = m->head_dim,
+                             .vocab = m->vocab,
+                             .layers = layers};
+    bool made = lac_class_price_make(&shape, &class->erased, &class->price);
+    free(layers);
+    return made ? LAC_OK
+                : lac_fail(err, LAC_EUNSUPPORTED, "more than %d different attention windows",
+                           LAC_ACCOUNT_WINDOWS_MAX);
+}
+
+lac_status lac__classes_size(lac_engine *e, lac_error *err)
+{
+    const lac__kv_layout *layout = &e->layout;
+    lac_mask masks[LAC_CLASSES_MAX];
+    bool some_skip = false;
+    for (uint32_t c = 0; c < e->classes_count; c++) {
+        lac__class *class = &e->classes[c];
+        class->kept = lac_alloc(layout->units_count + 1, sizeof *class->kept);
+        for (uint32_t a = 0; a < layout->units_count; a++)
+            class->kept[a] = !lac_mask_has(&class->erased, layout->unit_of[a]);
+        lac_kv_block_cost(e->pool, class->kept, class->block_cost);
+        for (uint32_t s = 0; s < layout->sizes_count; s++)
+            class->block_bytes += (uint64_t) class->block_cost[s] * layout->page_bytes[s];
+        class->pool_tokens = lac_kv_tokens_max(e->pool, class->kept);
+        lac_status status = price_make(e, class, err);
+        if (status != LAC_OK)
+            return status;
+        masks[c] = class->erased;
+        some_skip |= class->live && !lac_mask_equal(&class->erased, &e->dropped);
+    }
+    if (some_skip) {
+        e->rows = lac_unit_rows_create(units_of(e), masks, e->classes_count, e->rows_max);
+        e->step.unit_rows = lac_alloc(units_of(e), sizeof *e->step.unit_rows);
+    }
+    return LAC_OK;
+}
+
+void lac__classes_free(lac_engine *e)
+{
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        free(e->classes[c].kept);
+    lac_unit_rows_destroy(&e->rows);
+    free(e->step.unit_rows);
+    free(e->records);
+}
+
+lac_status lac__class_check(const lac_engine *e, uint32_t class_index, lac_error *err)
+{
+    if (class_index >= e->classes_count)
+        return lac_fail(err, LAC_EINVAL, "class_index is %u, allowed 0..%u", class_index,
+                        e->classes_count - 1);
+    if (!e->classes[class_index].live)
+        return lac_fail(err, LAC_EREFUSED, "class %s is not live in this engine",
+                        e->classes[class_index].name);
+    return LAC_OK;
+}
+
+uint32_t lac__class_tokens_max(const lac_engine *e, uint32_t class_index)
+{
+    uint32_t pool = e->classes[class_index].pool_tokens;
+    return e->context_max < pool ? e->context_max : pool;
+}
+
+/* ---- a step ---- */
+
+void lac__classes_batch(lac_engine *e, const uint32_t class_rows[LAC_CLASSES_MAX], lac_batch *batch)
+{
+    bool skips = false;
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        skips |= class_rows[c] > 0 && !lac_mask_equal(&e->classes[c].erased, &e->dropped);
+    batch->unit_rows = NULL;
+    if (!skips)
+        return;
+    lac_unit_rows_fill(e->rows, class_rows);
+    for (uint32_t u = 0; u < units_of(e); u++) {
+        lac_row_list *list = &e->step.unit_rows[u];
+        list->rows = lac_unit_rows_of(e->rows, u, &list->count);
+    }
+    batch->unit_rows = e->step.unit_rows;
+}
+
+uint32_t lac__classes_active_layers(const lac_engine *e, uint32_t present)
+{
+    uint32_t active = 0;
+    for (uint32_t l = 0; l < e->model->layers_count; l++) {
+        bool runs = false;
+        for (uint32_t c = 0; c < e->classes_count; c++)
+            runs |= (present >> c & 1) && !(lac_mask_has(&e->classes[c].erased, 2 * l) &&
+                                            lac_mask_has(&e->classes[c].erased, 2 * l + 1));
+        active += runs;
+    }
+    return active;
+}
+
+/* ---- what others may read ---- */
+
+bool lac_engine_class_find(const lac_engine *engine, const char *name, uint32_t *index)
+{
+    for (uint32_t c = 0; c < engine->classes_count; c++)
+        if (strcmp(engine->classes[c].name, name) == 0) {
+            *index = c;
+            return true;
+        }
+    return false;
+}
+
+lac_unit_state lac_engine_unit(const lac_engine *engine, uint32_t unit, lac_unit_record *record)
+{
+    LAC_ASSERT(unit < units_of(engine));
+    if (!lac_mask_has(&engine->dropped, unit))
+        return lac_mask_has(&engine->zeroed, unit) ? LAC_UNIT_ZEROED : LAC_UNIT_ACTIVE;
+    if (record)
+        *record = engine->records[unit];
+    return LAC_UNIT_ERASED;
+}
