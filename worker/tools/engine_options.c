@@ -1,6 +1,22 @@
 /* From a command's options to an engine. Main thread. Knows no command. */
 #include "engine_options.h"
 
+/* Units are checked against the model's layers, which only its metadata says. */
+static lac_status mask_of(const lac_tool_engine *options, lac_mask *out, lac_error *err)
+{
+    lac_model *model = NULL;
+    lac_status status = lac_model_open(options->model, &model, err);
+    if (status == LAC_OK && lac_mask_parse(options->mask, model->layers_count, out, err) != LAC_OK)
+        status = lac_fail_in(err, "--mask");
+    lac_model_close(&model);
+    return status;
+}
+
+uint32_t lac_tool_engine_class(const lac_tool_engine *options)
+{
+    return options->mask[0] ? 1 : 0;
+}
+
 lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
                                 lac_error *err)
 {
@@ -9,7 +25,17 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
                                  .pin = options->pin,
                                  .context_max = (uint32_t)options->ctx,
                                  .slots = slots,
-                                 .kv_bytes = (uint64_t)options->kv_mem};
+                                 .kv_bytes = (uint64_t)options->kv_mem,
+                                 .keep_zeroed = options->keep_zeroed};
+    lac_engine_class masked = {.name = "mask"};
+    if (options->mask[0]) {
+        lac_status status = mask_of(options, &masked.mask, err);
+        if (status != LAC_OK)
+            return status;
+        engine.classes = &masked;
+        engine.classes_count = 1;
+        engine.without_full = true;
+    }
     if (!lac_isa_parse(options->isa, &engine.isa))
         return lac_fail(err, LAC_EINVAL,
                         "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avx512",

@@ -9,7 +9,8 @@
 typedef struct {
     char model[4096], isa[16];
     int64_t threads, ctx, kv_mem;
-    bool pin;
+    bool pin, keep_zeroed;
+    char mask[8192];
 } lac_tool_engine;
 
 /* One row of an options table; `record` is the command's struct. Strings need their size, the other
@@ -32,12 +33,18 @@ typedef struct {
                      "auto, reference (float32), scalar, avx2 or avx512"),                         \
         LAC_TOOL_ROW(type, engine.ctx, "ctx", LAC_OPT_INT, "TOKENS", "0", 0, LAC_CONTEXT_MAX,      \
                      "longest sequence; 0 = the model's own"),                                     \
+        LAC_TOOL_ROW(type, engine.mask, "mask", LAC_OPT_STRING, "UNITS", NULL, 0, 0,               \
+                     "leave these out: A7 is the attention, F7 the FFN of layer 7; A25,A7"),       \
+        LAC_TOOL_ROW(type, engine.keep_zeroed, "keep-zeroed", LAC_OPT_BOOL, NULL, NULL, 0, 0,      \
+                     "run parts that are provably zero too"),                                      \
         LAC_TOOL_ROW(type, engine.kv_mem, "kv-mem", LAC_OPT_SIZE, "BYTES", "0", 0, 0,              \
                      "KV pool; 0 = a quarter of memory, at most 16 full contexts")
 
-/* Opens the engine the options describe with `slots` sequences at once. */
+/* Opens the engine the options describe with `slots` sequences at once. Requests take the class
+ * lac_tool_engine_class(): the mask's, or full without one. */
 lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
                                 lac_error *err);
+uint32_t lac_tool_engine_class(const lac_tool_engine *options);
 
 /* Puts BOS first when `bos`, parses special texts when `special`. *ids is malloc'd, the caller's.
  */

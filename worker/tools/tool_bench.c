@@ -60,14 +60,16 @@ static void take(void *arg, const lac_engine_event *event)
 }
 
 /* Submits `batch` prompts of plain tokens, no two alike from the first token on. */
-static lac_status submit(lac_engine *engine, uint32_t batch, size_t tokens, uint32_t max_tokens,
-                         lac_error *err)
+static lac_status submit(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t tokens,
+                         uint32_t max_tokens, lac_error *err)
 {
     uint32_t vocab = lac_engine_model(engine)->vocab;
     uint32_t *ids = lac_alloc(tokens, sizeof(*ids));
     lac_status status = LAC_OK;
-    lac_engine_request request = {
-        .prompt = ids, .prompt_count = tokens, .sampling = lac_sampling_default()};
+    lac_engine_request request = {.prompt = ids,
+                                  .prompt_count = tokens,
+                                  .sampling = lac_sampling_default(),
+                                  .class_index = class_index};
     request.sampling.temperature = 0;
     request.sampling.has_seed = true;
     request.sampling.ignore_eos = true;
@@ -87,11 +89,11 @@ static lac_status submit(lac_engine *engine, uint32_t batch, size_t tokens, uint
 }
 
 /* Runs `batch` prompts to their first token; seconds it took. */
-static lac_status prefill(lac_engine *engine, uint32_t batch, size_t tokens, double *seconds,
-                          lac_error *err)
+static lac_status prefill(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t tokens,
+                          double *seconds, lac_error *err)
 {
     phase p = {.err = err};
-    lac_status status = submit(engine, batch, tokens, 1, err);
+    lac_status status = submit(engine, class_index, batch, tokens, 1, err);
     uint64_t start = lac_now_ns();
     while (status == LAC_OK && lac_engine_step(engine, take, &p))
         status = p.status;
@@ -100,11 +102,11 @@ static lac_status prefill(lac_engine *engine, uint32_t batch, size_t tokens, dou
 }
 
 /* Brings all sequences to decoding, then measures `steps` steps in which each gains a token. */
-static lac_status decode(lac_engine *engine, uint32_t batch, size_t prompt, uint32_t steps,
-                         double *seconds, lac_error *err)
+static lac_status decode(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t prompt,
+                         uint32_t steps, double *seconds, lac_error *err)
 {
     phase p = {.err = err};
-    lac_status status = submit(engine, batch, prompt, 0, err);
+    lac_status status = submit(engine, class_index, batch, prompt, 0, err);
     while (status == LAC_OK && p.started < batch && lac_engine_step(engine, take, &p))
         status = p.status;
     uint64_t before = p.tokens, start = lac_now_ns();
@@ -139,11 +141,14 @@ static lac_status bench(const bench_options *opt, lac_engine *engine, lac_error 
     uint32_t batch = (uint32_t)opt->batch, steps = (uint32_t)opt->decode;
     size_t tokens = (size_t)opt->prefill, prompt = tokens + (size_t)opt->depth;
     size_t first = tokens < 64 ? tokens : 64;
-    lac_status status = decode(engine, batch, first, 4, &warm, err);
+    lac_status status =
+        decode(engine, lac_tool_engine_class(&opt->engine), batch, first, 4, &warm, err);
     if (status == LAC_OK)
-        status = prefill(engine, batch, tokens, &prefill_s, err);
+        status =
+            prefill(engine, lac_tool_engine_class(&opt->engine), batch, tokens, &prefill_s, err);
     if (status == LAC_OK)
-        status = decode(engine, batch, prompt, steps, &decode_s, err);
+        status = decode(engine, lac_tool_engine_class(&opt->engine), batch, prompt, steps,
+                        &decode_s, err);
     if (status != LAC_OK)
         return status;
     lac_engine_stats stats;

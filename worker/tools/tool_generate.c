@@ -186,6 +186,7 @@ typedef struct {
     size_t ids_count;
     lac_finish finish;
     lac_usage usage;
+    lac_engine_account account;
     lac_status status;
     lac_error *err;
 } generate_output;
@@ -197,6 +198,8 @@ static void take(void *arg, const lac_engine_event *event)
         lac_buf_printf(&out->ids, "%s%u", out->ids_count++ ? "," : "", event->chunk.tokens[i]);
     out->finish = event->finish;
     out->usage = event->usage;
+    if (event->account)
+        out->account = *event->account;
     if (event->finish == LAC_FINISH_ERROR)
         out->status =
             lac_fail(out->err, event->error, "%s", event->reason ? event->reason : "failed");
@@ -219,9 +222,15 @@ static lac_status finish(generate_output *out, lac_error *err)
     if (out->json) {
         lac_buf_printf(&line, "{\"ids\":[%s],\"text\":", out->ids.data ? out->ids.data : "");
         lac_buf_json(&line, out->text.data ? out->text.data : "", out->text.length);
-        lac_buf_printf(&line, ",\"finish\":\"%s\",\"prompt_tokens\":%u,\"completion_tokens\":%u}",
+        lac_buf_printf(&line, ",\"finish\":\"%s\",\"prompt_tokens\":%u,\"completion_tokens\":%u",
                        lac_finish_name(out->finish), out->usage.prompt_tokens,
                        out->usage.completion_tokens);
+        lac_buf_printf(&line,
+                       ",\"class\":\"%s\",\"active_layers\":%u,\"skip_rate\":%.6f,"
+                       "\"cost_skip_rate\":%.6f,\"flops\":%.0f,\"kv_bytes\":%llu}",
+                       out->account.class_name, out->account.active_layers, out->account.skip_rate,
+                       out->account.cost_skip_rate, out->account.flops,
+                       (unsigned long long)out->account.kv_bytes);
     }
     lac_buf_text(&line, "\n");
     lac_status status = lac_tool_print(&line, err);
@@ -234,7 +243,7 @@ static lac_status generate(const generate_options *opt, lac_engine *engine, lac_
     uint32_t *ids = NULL;
     size_t count = 0;
     generate_output out = {.json = opt->json, .err = err};
-    lac_engine_request request = {.id = 1};
+    lac_engine_request request = {.id = 1, .class_index = lac_tool_engine_class(&opt->engine)};
     lac_status status = sampling_of(opt, &request.sampling, err);
     if (status == LAC_OK)
         status = prompt_ids(engine, opt, &ids, &count, err);

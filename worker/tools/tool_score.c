@@ -149,7 +149,8 @@ static lac_status score(const score_options *opt, lac_engine *engine, lac_error 
         s.row = lac_alloc(s.vocab, sizeof(float));
     }
     if (status == LAC_OK)
-        status = lac_engine_score(engine, ids, s.count, take, &s, err);
+        status = lac_engine_score_as(engine, lac_tool_engine_class(&opt->engine), ids, s.count,
+                                     take, &s, err);
     if (s.logprobs && fclose(s.logprobs) != 0)
         s.write_failed = true;
     if (status == LAC_OK && s.write_failed)
