@@ -41,8 +41,8 @@ typedef struct {
 
 /* Listens and counts into `metrics`, which outlives it; `hooks` is copied. Ignores SIGPIPE for the
  * process, because peers may go at any time. LAC_EINVAL: no such address; LAC_EREFUSED: it is wider
- * than loopback; LAC_EIO: it is in use or not ours. After LAC_EIO the loop must run once more, so that
- * the handles it opened can close. */
+ * than loopback; LAC_EIO: it is in use or not ours. After LAC_EIO the loop must run once more, so
+ * that the handles it opened can close. */
 lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *options,
                                const lac_frontend_hooks *hooks, lac_metrics *metrics,
                                lac_frontend **out, lac_error *err);
