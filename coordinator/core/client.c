@@ -80,6 +80,15 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
         return false;
     }
     busy.retry_after_ms = lac__queue_retry_ms(core);
+    uint64_t wait_ms = submit->deadline_ms ? lac__queue_wait_ms(core, submit->priority) : 0;
+    if (wait_ms > submit->deadline_ms) {
+        lac_metric_add(core->meters.sheds, 1);
+        uint64_t over_ms = wait_ms - submit->deadline_ms;
+        busy.retry_after_ms = over_ms > 60000 ? 60000 : over_ms < 500 ? 500 : (uint32_t)over_ms;
+        refuse(core, key, busy, "the wait is about %llu ms, deadline_ms is %u",
+               (unsigned long long)wait_ms, submit->deadline_ms);
+        return false;
+    }
     if (HASH_COUNT(core->by_id) >= LAC_REQUESTS_MAX) {
         refuse(core, key, busy, "%d requests are tracked already, which is the limit",
                LAC_REQUESTS_MAX);
@@ -117,6 +126,7 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
         return;
     }
     lac__rate_add(&core->arrived, core->now_ms);
+    lac__path_admit(core, r);
     r->served = lac__registry_model(core, r->model);
     lac__record_to_queue(core, r);
     lac__delivery_flush(core, r);

@@ -76,6 +76,7 @@ lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics,
     lac_rng_seed(&core->rng, options->seed);
     core->hash_seed = lac__hash_mix(options->seed, options->epoch);
     lac__meters_create(core);
+    lac__path_meters(core);
     return core;
 }
 
@@ -223,16 +224,14 @@ bool lac_core_policy_known(const char *name)
 
 static uint64_t audit_list(const lac__list *list, lac__request_state state, const lac__group *group)
 {
-    uint64_t count = 0, last = 0;
+    uint64_t count = 0;
     for (const lac__request *r = list->head; r; r = r->next) {
         LAC_ASSERT(r->state == state);
         LAC_ASSERT(r->group == group);
         LAC_ASSERT(!r->next || r->next->prev == r);
         LAC_ASSERT(r->sent_count <= r->accepted_count);
-        if (state == LAC__REQUEST_QUEUED)
-            LAC_ASSERT(r->id >
-                       last); /* first come, first served; moved ones return to their place */
-        last = r->id;
+        /* First come, first served within a priority; moved ones return to their place. */
+        LAC_ASSERT(!r->next || lac__record_before(r, r->next));
         count++;
     }
     LAC_ASSERT(count == list->count);

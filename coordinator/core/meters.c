@@ -72,6 +72,8 @@ void lac__meters_create(lac_core *core)
     m->prompt_tokens =
         counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
     m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");
+    m->sheds = counter(core, "lacuna_predicted_sheds_total",
+                       "Requests refused because they would wait beyond their deadline.", "");
     m->freezes = counter(core, "lacuna_verdict_freezes_total",
                          "Times so many groups vanished at once that none was declared dead.", "");
     m->frozen = gauge(core, "lacuna_verdicts_frozen", "1 while no group is declared dead.", "");

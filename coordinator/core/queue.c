@@ -12,15 +12,21 @@ enum {
 
 /* ---- the drain rate ---- */
 
-uint32_t lac__queue_retry_ms(const lac_core *core)
+/* What `count` ends take at the rate of the last 10 s; 0 when there was none. */
+static uint64_t time_of(const lac_core *core, uint64_t count)
 {
     uint64_t ended = lac__rate_sum(&core->ended, core->now_ms);
-    if (!ended)
-        return LAC__RETRY_UNKNOWN_MS;
     uint64_t span_ms = core->now_ms - core->start_ms;
     if (span_ms > LAC__RATE_SECONDS * 1000)
         span_ms = LAC__RATE_SECONDS * 1000;
-    uint64_t ms = (core->queue.count + 1) * span_ms / ended;
+    return ended ? count * span_ms / ended : 0;
+}
+
+uint32_t lac__queue_retry_ms(const lac_core *core)
+{
+    uint64_t ms = time_of(core, core->queue.count + 1);
+    if (!ms)
+        return LAC__RETRY_UNKNOWN_MS;
     if (ms < LAC__RETRY_MIN_MS)
         ms = LAC__RETRY_MIN_MS;
     return ms > LAC__RETRY_MAX_MS ? LAC__RETRY_MAX_MS : (uint32_t)ms;
@@ -38,6 +44,21 @@ lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_aft
         return LAC_OK;
     *retry_after_ms = lac__queue_retry_ms(core);
     return LAC_BUSY;
+}
+
+int64_t lac__queue_order_ms(const lac_core *core, int32_t priority)
+{
+    LAC_ASSERT(priority >= -LAC_PRIORITY_MAX && priority <= LAC_PRIORITY_MAX);
+    return (int64_t)core->now_ms - (int64_t)priority * LAC_PRIORITY_MS;
+}
+
+uint64_t lac__queue_wait_ms(const lac_core *core, int32_t priority)
+{
+    int64_t order_ms = lac__queue_order_ms(core, priority);
+    uint64_t ahead = core->queue.count;
+    for (const lac__request *r = core->queue.tail; r && r->order_ms > order_ms; r = r->prev)
+        ahead--;
+    return time_of(core, ahead);
 }
 
 /* ---- dispatch ---- */
@@ -89,6 +110,12 @@ static void place(lac_core *core, lac__request *r)
     }
     if (r->orphan || r->served->blocked)
         return;
+    if (r->deadline_ms && core->now_ms >= r->deadline_ms) {
+        lac__record_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0,
+                           "deadline_ms is %llu, over before a worker was free",
+                           (unsigned long long)(r->deadline_ms - r->arrived_ms));
+        return;
+    }
     lac__hold hold = lac__recovery_hold(core, r);
     if (hold == LAC__HOLD_GIVE_UP)
         lac__record_refuse(core, r, LAC__OUTCOME_LOST, LAC_BUSY, lac__queue_retry_ms(core),

@@ -20,14 +20,21 @@ static void list_remove(lac__list *list, lac__request *r)
     list->count--;
 }
 
-/* In order of id, searched from the tail: new requests append at once, moved ones find their old
+/* Each step of priority counts as LAC_PRIORITY_MS of waiting, so what has waited long enough passes
+ * even the most urgent newcomer and nothing starves. */
+bool lac__record_before(const lac__request *a, const lac__request *b)
+{
+    return a->order_ms != b->order_ms ? a->order_ms < b->order_ms : a->id < b->id;
+}
+
+/* In that order, searched from the tail: new requests append at once, moved ones find their old
  * place near the head of a queue that is mostly younger. */
 static void list_insert(lac__list *list, lac__request *r)
 {
     lac__request *before = list->tail;
-    if (list->head && list->head->id > r->id)
+    if (list->head && lac__record_before(r, list->head))
         before = NULL;
-    while (before && before->id > r->id)
+    while (before && lac__record_before(r, before))
         before = before->prev;
     r->prev = before;
     r->next = before ? before->next : list->head;
@@ -171,6 +178,7 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     r->echo = submit->echo;
     r->tokens_estimate = estimate_tokens(&r->prompt);
     r->arrived_ms = core->now_ms;
+    r->order_ms = lac__queue_order_ms(core, submit->priority);
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;

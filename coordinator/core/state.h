@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "core/core.h"
+#include "type.h"
 
 #define uthash_fatal(text) lac__assert_fail("uthash: " text, __FILE__, __LINE__)
 #include <uthash.h>
@@ -186,8 +187,11 @@ struct lac__request {
     lac_prompt prompt;
     lac_sampling sampling;
     bool echo;
+    lac__fingerprint fingerprint; /* of the prompt, from admission on */
+    lac_digest fingerprint_key;
     uint64_t tokens_estimate, bytes;
     uint64_t arrived_ms, deadline_ms; /* absolute; 0 = none */
+    int64_t order_ms;                 /* its place in the queue: arrival, moved by priority */
     uint64_t nobody_ms;               /* when waiting for any READY group began; 0 = not waiting */
 
     lac__group *group; /* RUNNING */
@@ -246,7 +250,7 @@ typedef struct {
     lac_metric *queue_requests, *queue_tokens, *running;
     lac_metric *ttft, *queue_wait, *duration;
     lac_metric *prompt_tokens, *output_tokens;
-    lac_metric *freezes, *frozen, *breaker_opens, *breakers_open;
+    lac_metric *sheds, *freezes, *frozen, *breaker_opens, *breakers_open;
     lac_metric *budget_waits, *forgiven, *guarded, *quarantined, *quarantine_size;
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
 } lac__meters;
@@ -281,6 +285,7 @@ struct lac_core {
     lac_core_options options;
     lac_metrics *metrics;
     lac__meters meters;
+    lac_metric *by_type[LAC__TYPES], *by_hint[LAC__HINTS];
     lac_core_sink sink;
     void *sink_arg;
     lac_rng rng;
@@ -366,6 +371,7 @@ bool lac__record_memory_left(const lac_core *core, uint64_t bytes);
 void lac__record_to_queue(lac_core *core, lac__request *request);
 void lac__record_to_group(lac_core *core, lac__request *request, lac__group *group);
 void lac__record_to_done(lac_core *core, lac__request *request);
+bool lac__record_before(const lac__request *a, const lac__request *b);
 lac__request *lac__record_by_id(const lac_core *core, uint64_t id);
 lac__request *lac__record_by_stream(const lac_core *core, const lac__stream_key *key);
 /* Appends accepted tokens; false when the memory budget is spent. */
@@ -388,6 +394,10 @@ void lac__records_free(lac_core *core);
 
 /* Room for one more? LAC_OK, or LAC_BUSY with the time after which to try again. */
 lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_after_ms);
+int64_t lac__queue_order_ms(const lac_core *core, int32_t priority);
+/* How long a newcomer of that priority would wait, by the ends of the last 10 s; 0 = not at all, or
+ * nobody knows. */
+uint64_t lac__queue_wait_ms(const lac_core *core, int32_t priority);
 uint32_t lac__queue_retry_ms(const lac_core *core);
 /* Dispatches what can be dispatched, oldest first. */
 void lac__queue_pump(lac_core *core);
@@ -480,6 +490,12 @@ void lac__delivery_drop(lac_core *core, lac__request *request);
 
 void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const lac_msg *msg);
 void lac__client_lost(lac_core *core, lac_plane plane, uint64_t peer);
+
+/* ---- path.c ---- */
+
+void lac__path_meters(lac_core *core);
+/* Takes the fingerprint of a new record and counts it. */
+void lac__path_admit(lac_core *core, lac__request *request);
 
 /* ---- status.c, meters.c ---- */
 

@@ -13,6 +13,7 @@ static void put_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     LAC__PUT(out, deadline_ms, in->deadline_ms);
     LAC__PUT(out, credit, in->credit);
     LAC__PUT(out, echo, in->echo);
+    LAC__PUT(out, priority, in->priority);
 }
 
 static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -23,6 +24,7 @@ static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_ms
     out->deadline_ms = in->deadline_ms;
     out->credit = in->credit;
     out->echo = in->echo != 0;
+    out->priority = in->priority;
     LAC__TRY(lac__get_text(c, "submit.model", in->model, out->model, sizeof out->model));
     LAC__TRY(lac__get_prompt(c, in->prompt, &out->prompt));
     return lac__get_sampling(c, in->sampling, &out->sampling);

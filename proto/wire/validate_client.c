@@ -21,6 +21,9 @@ lac_status lac__check_submit(const lac_msg *msg, lac_error *err)
     LAC__TRY(check_stream("submit.stream", s->stream, err));
     LAC__TRY(lac__check_name("model", s->model, sizeof s->model, true, err));
     LAC__TRY(check_credit("submit.credit", s->credit, err));
+    if (s->priority < -LAC_PRIORITY_MAX || s->priority > LAC_PRIORITY_MAX)
+        return lac_fail(err, LAC_EINVAL, "submit.priority is %d, allowed %d..%d", s->priority,
+                        -LAC_PRIORITY_MAX, LAC_PRIORITY_MAX);
     LAC__TRY(lac__check_prompt(&s->prompt, err));
     return lac__check_sampling(&s->sampling, err);
 }

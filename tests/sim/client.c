@@ -42,6 +42,7 @@ static void submit(sim *s, int client)
     body->sampling.max_tokens = t->max_tokens;
     if (sim_chance(s, 0.1))
         body->deadline_ms = (uint32_t)sim_between(s, 1, 5000);
+    body->priority = (int32_t)sim_between(s, 0, 4) - 2;
     if (sim_chance(s, 0.15))
         snprintf(body->model, sizeof body->model, "m%d", (int)sim_between(s, 0, 2));
     send(s, client, packet);

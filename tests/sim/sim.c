@@ -51,6 +51,7 @@ static bool everything_happened(void)
         {"hung", totals.hung},
         {"expired", totals.expired},
         {"drained", totals.drained},
+        {"sheds", totals.sheds},
         {"freezes", totals.freezes},
         {"forgiven", totals.forgiven},
     };

@@ -142,7 +142,7 @@ struct sim {
 typedef struct {
     uint64_t events, streams, tokens, stopped, length, cancelled, refused[LAC_EINTERNAL + 1];
     double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost, freezes,
-        forgiven;
+        forgiven, sheds;
 } sim_totals;
 extern sim_totals totals;
 

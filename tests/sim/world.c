@@ -334,6 +334,7 @@ static void add_totals(const sim *s)
     totals.drained += count(s, "lacuna_group_verdicts_total", "event=\"drained\"");
     totals.freezes += count(s, "lacuna_verdict_freezes_total", "");
     totals.forgiven += count(s, "lacuna_crash_doubts_forgiven_total", "");
+    totals.sheds += count(s, "lacuna_predicted_sheds_total", "");
     totals.lost += count(s, "lacuna_requests_total", "outcome=\"lost\"");
 }
 

@@ -260,6 +260,96 @@ START_TEST(status_shows_the_fleet)
 }
 END_TEST
 
+START_TEST(hopeless_waits_are_refused_at_once)
+{
+    bench_open(&B);
+    uint64_t peers[] = {1}, session = join(&B, 1, "g0", 1);
+    sent d = *submit_and_dispatch(&B, 50, 1);
+    lac_submit s = submit_of(2, "x");
+    submit(&B, 50, &s);
+    for (uint64_t i = 0; i < 5; i++) { /* one end a second */
+        s.stream = 10 + i;
+        submit(&B, 50, &s);
+        keep_alive(&B, 1000, 1, peers, &session);
+        forget(&B);
+        output(&B, 1, session, &d, 0, 1, LAC_FINISH_STOP);
+        d = *expect(&B, LAC_MSG_DISPATCH);
+    }
+    for (uint64_t i = 0; i < 4; i++) { /* five wait now */
+        s.stream = 20 + i;
+        submit(&B, 50, &s);
+    }
+    forget(&B);
+    s.stream = 30;
+    s.deadline_ms = 3000;
+    submit(&B, 50, &s);
+    const sent *no = expect(&B, LAC_MSG_REFUSED);
+    ck_assert_int_eq(no->status, LAC_BUSY);
+    ck_assert_uint_ge(no->retry_after_ms, 1500);
+    ck_assert_uint_le(no->retry_after_ms, 2500);
+    ck_assert_ptr_nonnull(strstr(no->reason, "deadline_ms is 3000"));
+    ck_assert(metric(&B, "lacuna_predicted_sheds_total", "") == 1);
+    s.stream = 31;
+    s.deadline_ms = 8000;
+    submit(&B, 50, &s);
+    expect_none(&B, LAC_MSG_REFUSED);
+    s.stream = 32; /* the urgent one has only itself before it */
+    s.deadline_ms = 3000;
+    s.priority = 2;
+    submit(&B, 50, &s);
+    expect_none(&B, LAC_MSG_REFUSED);
+    bench_close(&B);
+}
+END_TEST
+
+START_TEST(expired_ones_are_not_dispatched)
+{
+    bench_open(&B);
+    uint64_t session = join(&B, 1, "g0", 1);
+    sent d = *submit_and_dispatch(&B, 50, 1);
+    lac_submit s = submit_of(2, "x");
+    submit(&B, 50, &s);
+    s.stream = 3;
+    s.deadline_ms = 50;
+    submit(&B, 50, &s);
+    forget(&B);
+    B.now += 60; /* and no tick in between */
+    output(&B, 1, session, &d, 0, 1, LAC_FINISH_STOP);
+    output(&B, 1, session, expect(&B, LAC_MSG_DISPATCH), 0, 1, LAC_FINISH_STOP);
+    expect_none(&B, LAC_MSG_DISPATCH);
+    ck_assert(metric(&B, "lacuna_requests_total", "outcome=\"deadline\"") == 1);
+    bench_close(&B);
+}
+END_TEST
+
+START_TEST(priority_goes_first_and_starves_nobody)
+{
+    bench_open(&B);
+    uint64_t session = join(&B, 1, "g0", 1);
+    sent d = *submit_and_dispatch(&B, 50, 1);
+    static const int32_t priorities[] = {-1, 0, 1, 2, 0};
+    lac_submit s = submit_of(2, "x");
+    for (uint64_t i = 0; i < 5; i++) {
+        s.stream = 2 + i;
+        s.priority = priorities[i];
+        submit(&B, 50, &s);
+    }
+    uint64_t peers[] = {1};
+    keep_alive(&B, 20500, 1, peers, &session);
+    s.stream = 7; /* two steps ahead, but the others have waited longer than that */
+    s.priority = 1;
+    submit(&B, 50, &s);
+    static const uint64_t order[] = {3, 2, 1, 4, 0, 5};
+    forget(&B);
+    for (int i = 0; i < 6; i++) {
+        output(&B, 1, session, &d, 0, 1, LAC_FINISH_STOP);
+        d = *expect(&B, LAC_MSG_DISPATCH);
+        ck_assert_uint_eq((d.request & 0xff) - 2, order[i]);
+    }
+    bench_close(&B);
+}
+END_TEST
+
 TCase *queue_case(void)
 {
     TCase *c = tcase_create("queue");
@@ -274,6 +364,9 @@ TCase *queue_case(void)
     tcase_add_test(c, reports_correct_the_account);
     tcase_add_test(c, drain_refuses_new_and_finishes_old);
     tcase_add_test(c, memory_is_bounded);
+    tcase_add_test(c, hopeless_waits_are_refused_at_once);
+    tcase_add_test(c, expired_ones_are_not_dispatched);
+    tcase_add_test(c, priority_goes_first_and_starves_nobody);
     tcase_add_test(c, status_shows_the_fleet);
     return c;
 }

@@ -113,6 +113,8 @@ static void dispatch(const lac_dispatch *b, lac_buf *out)
 static void submit(const lac_submit *b, lac_buf *out)
 {
     U(stream), S(model), U(deadline_ms), U(credit), U(echo);
+    if (b->priority) /* a later field: older recordings have none */
+        U(priority);
     prompt(&b->prompt, out);
     sampling(&b->sampling, out);
 }

@@ -17,7 +17,7 @@
 #include "base/sampling.h"
 #include "base/status.h"
 
-enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 0 };
+enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 1 };
 
 typedef enum {
     LAC_MSG_NONE = 0,
@@ -225,8 +225,9 @@ typedef struct {
     lac_prompt prompt;
     lac_sampling sampling;
     uint32_t deadline_ms;
-    uint32_t credit; /* Tokens messages the client takes before it grants more; ≥ 1 */
-    bool echo;       /* text prompts: the prompt's own text leads the answer */
+    uint32_t credit;  /* Tokens messages the client takes before it grants more; ≥ 1 */
+    bool echo;        /* text prompts: the prompt's own text leads the answer */
+    int32_t priority; /* −LAC_PRIORITY_MAX … LAC_PRIORITY_MAX; 0 = normal, higher goes first */
 } lac_submit;
 
 typedef struct {
