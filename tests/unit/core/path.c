@@ -27,7 +27,6 @@ START_TEST(requests_are_counted_by_type_and_task)
 }
 END_TEST
 
-TCase *path_case(void);
 TCase *path_case(void)
 {
     TCase *tc = tcase_create("path");
