@@ -46,7 +46,11 @@ typedef struct {
                                theirs had */
 } lac__vocab;
 
-lac_status lac__vocab_create(const lac_gguf *gguf, lac__vocab *out, lac_error *err);
+/* How the file writes a token's bytes: as GPT-2's printable characters, or as they are with U+2581
+ * for a space and byte tokens written "<0x0A>". */
+typedef enum { LAC__SPELLING_BYTES, LAC__SPELLING_SENTENCEPIECE } lac__spelling;
+lac_status lac__vocab_create(const lac_gguf *gguf, lac__spelling spelling, lac__vocab *out,
+                             lac_error *err);
 void lac__vocab_free(lac__vocab *vocab);
 /* The lowest id of a normal token with these bytes, or LAC_TOKEN_NONE. */
 uint32_t lac__vocab_find(const lac__vocab *vocab, const char *bytes, size_t length);
@@ -137,10 +141,14 @@ void lac__special_destroy(lac__special **special);
 bool lac__special_find(const lac__special *special, const char *text, size_t length, size_t from,
                        bool control, size_t *start, size_t *match_length, uint32_t *id);
 
+typedef struct lac__spm lac__spm; /* spm.h */
+
+/* Byte-level BPE has merges and a pre-tokenizer, SentencePiece has `spm` instead. */
 struct lac_tokenizer {
     lac__vocab vocab;
     lac__merges merges;
     lac__pre pre;
+    lac__spm *spm;
     lac__special *special;
     char name[48];
     uint32_t bos, eos;

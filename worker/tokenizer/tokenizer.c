@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "internal.h"
+#include "spm.h"
 
 /* Texts that end a turn or a document in the model families we know, besides the ids a file names.
  */
@@ -53,7 +54,7 @@ static lac_status read_names(lac_tokenizer *t, const lac_gguf *gguf, lac_error *
         status = read_id(gguf, "tokenizer.ggml.eos_token_id", t->vocab.size, &t->eos, err);
     if (status != LAC_OK)
         return status;
-    t->add_bos = t->pre.row->add_bos && t->bos != LAC_TOKEN_NONE;
+    t->add_bos = (t->spm || t->pre.row->add_bos) && t->bos != LAC_TOKEN_NONE;
     lac_gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &t->add_bos, &inner);
     if (inner.status != LAC_OK)
         return lac_fail(err, inner.status, "%s", inner.text);
@@ -63,7 +64,7 @@ static lac_status read_names(lac_tokenizer *t, const lac_gguf *gguf, lac_error *
     return LAC_OK;
 }
 
-static lac_status check_model(const lac_gguf *gguf, lac_error *err)
+static lac_status read_spelling(const lac_gguf *gguf, lac__spelling *out, lac_error *err)
 {
     const char *text;
     size_t length;
@@ -71,9 +72,14 @@ static lac_status check_model(const lac_gguf *gguf, lac_error *err)
     if (!lac_gguf_string(gguf, "tokenizer.ggml.model", &text, &length, &inner))
         return lac_fail(err, LAC_ECORRUPT, "%s",
                         inner.status != LAC_OK ? inner.text : "key tokenizer.ggml.model: missing");
-    if (length != 4 || memcmp(text, "gpt2", 4) != 0)
+    if (length == 4 && memcmp(text, "gpt2", 4) == 0)
+        *out = LAC__SPELLING_BYTES;
+    else if (length == 5 && memcmp(text, "llama", 5) == 0)
+        *out = LAC__SPELLING_SENTENCEPIECE;
+    else
         return lac_fail(err, LAC_EUNSUPPORTED,
-                        "key tokenizer.ggml.model: \"%.*s\" is not one of gpt2 (byte-level BPE)",
+                        "key tokenizer.ggml.model: \"%.*s\" is not one of gpt2 (byte-level BPE), "
+                        "llama (SentencePiece BPE)",
                         length > 32 ? 32 : (int)length, text);
     return LAC_OK;
 }
@@ -107,16 +113,37 @@ static void mark_whole(lac_tokenizer *t)
     lac__bpe_destroy(&bpe);
 }
 
+static lac_status create_bpe(lac_tokenizer *t, const lac_gguf *gguf, lac_error *err)
+{
+    lac_status status = create_pre(t, gguf, err);
+    if (status == LAC_OK)
+        status = lac__vocab_create(gguf, LAC__SPELLING_BYTES, &t->vocab, err);
+    if (status == LAC_OK)
+        status = lac__merges_create(gguf, &t->vocab, &t->merges, err);
+    if (status != LAC_OK)
+        return status;
+    mark_whole(t);
+    snprintf(t->name, sizeof t->name, "bpe/%s", t->pre.row->name);
+    return LAC_OK;
+}
+
+static lac_status create_spm(lac_tokenizer *t, const lac_gguf *gguf, lac_error *err)
+{
+    lac_status status = lac__vocab_create(gguf, LAC__SPELLING_SENTENCEPIECE, &t->vocab, err);
+    if (status == LAC_OK)
+        status = lac__spm_create(gguf, &t->vocab, &t->spm, err);
+    snprintf(t->name, sizeof t->name, "sentencepiece/bpe");
+    return status;
+}
+
 lac_status lac_tokenizer_create(const lac_gguf *gguf, lac_tokenizer **out, lac_error *err)
 {
     lac_tokenizer *t = lac_alloc(1, sizeof *t);
-    lac_status status = check_model(gguf, err);
+    lac__spelling spelling;
+    lac_status status = read_spelling(gguf, &spelling, err);
     if (status == LAC_OK)
-        status = create_pre(t, gguf, err);
-    if (status == LAC_OK)
-        status = lac__vocab_create(gguf, &t->vocab, err);
-    if (status == LAC_OK)
-        status = lac__merges_create(gguf, &t->vocab, &t->merges, err);
+        status =
+            spelling == LAC__SPELLING_BYTES ? create_bpe(t, gguf, err) : create_spm(t, gguf, err);
     if (status == LAC_OK)
         status = read_names(t, gguf, err);
     if (status == LAC_OK)
@@ -126,8 +153,6 @@ lac_status lac_tokenizer_create(const lac_gguf *gguf, lac_tokenizer **out, lac_e
         return status;
     }
     t->special = lac__special_create(&t->vocab);
-    mark_whole(t);
-    snprintf(t->name, sizeof t->name, "bpe/%s", t->pre.row->name);
     *out = t;
     return LAC_OK;
 }
@@ -141,6 +166,7 @@ void lac_tokenizer_destroy(lac_tokenizer **tokenizer)
     lac__merges_free(&t->merges);
     lac__vocab_free(&t->vocab);
     lac__pre_free(&t->pre);
+    lac__spm_destroy(&t->spm);
     free(t->ends);
     free(t);
     *tokenizer = NULL;

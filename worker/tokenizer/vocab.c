@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "internal.h"
+#include "spm.h"
 
 static const char KEY_TOKENS[] = "tokenizer.ggml.tokens";
 static const char KEY_TYPES[] = "tokenizer.ggml.token_type";
@@ -100,8 +101,6 @@ static void add_to_hash(lac__vocab *vocab, uint32_t id)
     while (vocab->slots[at] != 0)
         at = (at + 1) & vocab->slot_mask;
     vocab->slots[at] = id + 1;
-    if (length == 1)
-        vocab->byte_ids[(unsigned char)bytes[0]] = id;
 }
 
 static lac_status read_types(const lac_gguf *gguf, lac__vocab *vocab, lac_error *err)
@@ -130,8 +129,52 @@ static lac_status read_types(const lac_gguf *gguf, lac__vocab *vocab, lac_error 
     return LAC_OK;
 }
 
-/* Copies all texts, mapped back to bytes; control and user-defined tokens are plain text. */
-static lac_status read_tokens(const lac_gguf *gguf, lac__vocab *vocab, lac_error *err)
+/* "<0x0A>" to its byte. */
+static bool read_byte(const char *text, size_t length, char *out)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return false;
+    const char *high = memchr(digits, text[3], 16), *low = memchr(digits, text[4], 16);
+    if (!high || !low)
+        return false;
+    *out = (char)((high - digits) << 4 | (low - digits));
+    return true;
+}
+
+/* One token's bytes into `out`, which holds `length`. */
+static lac_status spell(lac__vocab *vocab, lac__spelling spelling, uint32_t id, const char *text,
+                        size_t length, char *out, size_t *bytes, lac_error *err)
+{
+    uint8_t *type = &vocab->types[id];
+    bool plain = *type == LAC__TOKEN_NORMAL || *type == LAC__TOKEN_UNUSED;
+    *bytes = length;
+    if (spelling == LAC__SPELLING_BYTES) {
+        if (plain && lac__unmap_bytes(text, length, out, bytes))
+            return LAC_OK;
+        *bytes = length;
+        /* A normal token that spells no bytes can never come out of BPE; it still has a text. */
+        if (*type == LAC__TOKEN_NORMAL)
+            *type = LAC__TOKEN_UNUSED;
+    } else if (*type == LAC__TOKEN_BYTE) {
+        *bytes = 1;
+        if (!read_byte(text, length, out))
+            return lac_fail(err, LAC_ECORRUPT,
+                            "key %s: element %u is a byte token, but not \"<0x00>\" to \"<0xFF>\"",
+                            KEY_TOKENS, id);
+        return LAC_OK;
+    } else if (plain || *type == LAC__TOKEN_USER) {
+        lac__spm_unline(text, length, out, bytes);
+        return LAC_OK;
+    }
+    if (length)
+        memcpy(out, text, length);
+    return LAC_OK;
+}
+
+/* Copies all texts as the bytes they stand for; control tokens are plain text. */
+static lac_status read_tokens(const lac_gguf *gguf, lac__spelling spelling, lac__vocab *vocab,
+                              lac_error *err)
 {
     size_t total = 0;
     const char *text;
@@ -147,18 +190,11 @@ static lac_status read_tokens(const lac_gguf *gguf, lac__vocab *vocab, lac_error
     size_t at = 0;
     for (uint32_t id = 0; id < vocab->size; id++) {
         lac_gguf_array_string(gguf, KEY_TOKENS, id, &text, &length);
-        size_t bytes = length;
-        bool plain = vocab->types[id] == LAC__TOKEN_NORMAL || vocab->types[id] == LAC__TOKEN_UNUSED;
-        bool mapped = plain && lac__unmap_bytes(text, length, vocab->bytes + at, &bytes);
-        if (!mapped) {
-            bytes = length;
-            if (length)
-                memcpy(vocab->bytes + at, text, length);
-            /* A normal token that spells no bytes can never come out of BPE; it still has a text.
-             */
-            if (vocab->types[id] == LAC__TOKEN_NORMAL)
-                vocab->types[id] = LAC__TOKEN_UNUSED;
-        }
+        size_t bytes;
+        lac_status status =
+            spell(vocab, spelling, id, text, length, vocab->bytes + at, &bytes, err);
+        if (status != LAC_OK)
+            return status;
         if (bytes > LAC_TOKEN_TEXT_MAX)
             return lac_fail(err, LAC_ECORRUPT, "key %s: element %u has %zu bytes, limit %d",
                             KEY_TOKENS, id, bytes, LAC_TOKEN_TEXT_MAX);
@@ -186,7 +222,8 @@ static lac_status need_strings(const lac_gguf *gguf, const char *key, size_t max
     return LAC_OK;
 }
 
-lac_status lac__vocab_create(const lac_gguf *gguf, lac__vocab *out, lac_error *err)
+lac_status lac__vocab_create(const lac_gguf *gguf, lac__spelling spelling, lac__vocab *out,
+                             lac_error *err)
 {
     lac__vocab vocab = {0};
     size_t count;
@@ -203,14 +240,21 @@ lac_status lac__vocab_create(const lac_gguf *gguf, lac__vocab *out, lac_error *e
         vocab.byte_ids[b] = LAC_TOKEN_NONE;
     status = read_types(gguf, &vocab, err);
     if (status == LAC_OK)
-        status = read_tokens(gguf, &vocab, err);
+        status = read_tokens(gguf, spelling, &vocab, err);
     if (status != LAC_OK) {
         lac__vocab_free(&vocab);
         return status;
     }
-    for (uint32_t id = 0; id < vocab.size; id++)
+    /* A byte's token: of byte-level BPE a normal one, of SentencePiece one apart from its text. */
+    uint8_t byte = spelling == LAC__SPELLING_BYTES ? LAC__TOKEN_NORMAL : LAC__TOKEN_BYTE;
+    for (uint32_t id = 0; id < vocab.size; id++) {
+        unsigned char first = (unsigned char)vocab.bytes[vocab.starts[id]];
+        if (vocab.types[id] == byte && lac__vocab_length(&vocab, id) == 1 &&
+            vocab.byte_ids[first] == LAC_TOKEN_NONE)
+            vocab.byte_ids[first] = id;
         if (vocab.types[id] == LAC__TOKEN_NORMAL)
             add_to_hash(&vocab, id);
+    }
     *out = vocab;
     return LAC_OK;
 }

@@ -79,4 +79,5 @@ def main():
         write(HERE / "smollm2.json", golden(reference.read_meta(sys.argv[1]), None))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -67,7 +67,8 @@ def read_meta(path):
 
 
 def write_meta(path, meta):
-    """A GGUF file of metadata alone. Values: str, bool, int (u32), list of str, list of int (i32)."""
+    """A GGUF file of metadata alone. Values: str, bool, int (u32), list of str, list of int (i32), list
+    of float (f32)."""
     def text(s):
         raw = s.encode()
         return struct.pack("<Q", len(raw)) + raw
@@ -83,6 +84,8 @@ def write_meta(path, meta):
             out += struct.pack("<II", 4, v)
         elif isinstance(v[0], str):
             out += struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(text, v))
+        elif isinstance(v[0], float):
+            out += struct.pack("<IIQ", 9, 6, len(v)) + struct.pack("<%df" % len(v), *v)
         else:
             out += struct.pack("<IIQ", 9, 5, len(v)) + b"".join(struct.pack("<i", i) for i in v)
     with open(path, "wb") as f:

@@ -18,7 +18,8 @@ static void load(const char *name)
     lac_error err = {0};
     snprintf(path, sizeof path, LAC_SOURCE_DIR "/tests/golden/tokenizer/%s.gguf", name);
     ck_assert_msg(lac_gguf_open(path, &gguf, &err) == LAC_OK, "%s", err.text);
-    ck_assert_msg(lac__vocab_create(gguf, &vocab, &err) == LAC_OK, "%s", err.text);
+    ck_assert_msg(lac__vocab_create(gguf, LAC__SPELLING_BYTES, &vocab, &err) == LAC_OK, "%s",
+                  err.text);
     ck_assert_msg(lac__merges_create(gguf, &vocab, &merges, &err) == LAC_OK, "%s", err.text);
 }
 
@@ -123,7 +124,8 @@ static void load_backwards(lac_buf *file, size_t fillers)
     build_finish(&b, file);
     build_free(&b);
     ck_assert_msg(lac_gguf_parse(file->data, file->length, &gguf, &err) == LAC_OK, "%s", err.text);
-    ck_assert_msg(lac__vocab_create(gguf, &vocab, &err) == LAC_OK, "%s", err.text);
+    ck_assert_msg(lac__vocab_create(gguf, LAC__SPELLING_BYTES, &vocab, &err) == LAC_OK, "%s",
+                  err.text);
     ck_assert_msg(lac__merges_create(gguf, &vocab, &merges, &err) == LAC_OK, "%s", err.text);
 }
 
