@@ -5,9 +5,10 @@
 #include "base/assert.h"
 
 enum {
-    CHUNK_MIN = 8,      /* prompt rows a step carries at least: prefill always moves */
-    CHUNK_UNKNOWN = 32, /* while no cost has been measured */
-    CHUNK_STEP = 8,     /* chunks are whole tiles of the matrix kernels */
+    CHUNK_MIN = 8,         /* prompt rows a step carries at least: prefill always moves */
+    CHUNK_UNKNOWN = 32,    /* while no cost has been measured */
+    CHUNK_STEP = 8,        /* chunks are whole tiles of the matrix kernels */
+    STEP_US_MAX = 1000000, /* what a step without decodes may take */
 };
 
 /* ---- life of a sequence ---- */
@@ -40,11 +41,13 @@ const char *lac_sched_state_name(lac_sequence_state state)
 uint32_t lac_sched_prefill_rows(const lac_sched_budget *budget, uint32_t decodes)
 {
     uint32_t room = budget->rows_max > decodes ? budget->rows_max - decodes : 0;
-    if (decodes == 0)
-        return room; /* nobody waits between tokens: the largest chunk is the fastest */
     double rows = CHUNK_UNKNOWN;
-    if (budget->row_us > 0)
-        rows = (budget->itl_target_us - budget->decode_us) / budget->row_us;
+    if (budget->row_us > 0) {
+        /* Nobody waits between tokens: a large chunk is the fastest. Still no step may last so long
+         * that cancels go unheard and the process looks hung. */
+        double target_us = decodes ? budget->itl_target_us - budget->decode_us : STEP_US_MAX;
+        rows = target_us / budget->row_us;
+    }
     if (rows < CHUNK_MIN)
         rows = CHUNK_MIN;
     if (rows > room)

@@ -49,10 +49,16 @@ START_TEST(alone_a_prompt_runs_in_large_chunks)
     lac_sched_sequence s[1] = {waiting(700)};
     decide(s, 1, &budget);
     ck_assert_uint_eq(order.runs_count, 1);
+    ck_assert_uint_eq(runs[0].rows, 32); /* nobody knows yet what a row costs */
+    budget.row_us = 1000;
+    decide(s, 1, &budget);
     ck_assert_uint_eq(runs[0].rows, 512);
     s[0] = active(LAC_SEQUENCE_PREFILL, 700, 512);
     decide(s, 1, &budget);
     ck_assert_uint_eq(runs[0].rows, 188);
+    budget.row_us = 10000; /* a slow or busy machine: still no step over a second */
+    decide(s, 1, &budget);
+    ck_assert_uint_eq(runs[0].rows, 96);
 }
 END_TEST
 
@@ -133,6 +139,7 @@ END_TEST
 START_TEST(prefills_do_not_lock_each_other)
 {
     lac_sched_budget budget = budget_of(0);
+    budget.row_us = 1000;
     lac_sched_sequence s[2] = {active(LAC_SEQUENCE_PREFILL, 96, 32),
                                active(LAC_SEQUENCE_PREFILL, 96, 64)};
     decide(s, 2, &budget);

@@ -2,7 +2,7 @@
  * structs out, no clock, no memory, no pages of its own; the same input gives the same order.
  *
  * Rules: decodes first, oldest first; then prefill chunks within a row budget that follows measured
- * cost and the ITL target, one large chunk when nothing decodes; waiting sequences are admitted
+ * cost and the ITL target, a chunk of up to a second when nothing decodes; waiting sequences are admitted
  * first come first served. When pages run out the youngest sequence is preempted: it keeps its
  * tokens, gives its pages back, and is prefilled again later. An older sequence never waits for a
  * younger one that cannot move, so the oldest always gains a row and no request is lost. */
