@@ -40,6 +40,8 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_SUBMIT: return "submit";
     case LAC_MSG_CLIENT_CANCEL: return "client_cancel";
     case LAC_MSG_CREDIT: return "credit";
+    case LAC_MSG_PATH_QUERY: return "path_query";
+    case LAC_MSG_PATH_REPLY: return "path_reply";
     case LAC_MSG_STATUS_QUERY: return "status_query";
     case LAC_MSG_ACCEPTED: return "accepted";
     case LAC_MSG_TOKENS: return "tokens";

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "client.h"
 
 static const char default_endpoint[] = "tcp://127.0.0.1:7070";
@@ -104,13 +105,12 @@ void client_deadline(int timeout_ms, struct timespec *out)
     }
 }
 
-int lac_client_status(lac_client *client, int timeout_ms, char **json)
+/* One question and its answer as JSON: about the cluster, or about `text` when its data is set. */
+static int ask(lac_client *client, lac_span text, int timeout_ms, char **json)
 {
-    if (!client || !json)
-        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
     struct timespec end;
     client_deadline(timeout_ms < 0 ? 0 : timeout_ms, &end);
-    status_waiter waiter = {0};
+    status_waiter waiter = {.text = text};
     client_cond_init(&waiter.changed);
 
     pthread_mutex_lock(&client->lock);
@@ -134,4 +134,24 @@ int lac_client_status(lac_client *client, int timeout_ms, char **json)
         return client_fail(LAC_CLIENT_LOST, "no coordinator at %s", client->endpoint);
     return client_fail(LAC_CLIENT_TIMEOUT, "no answer from %s within %d ms", client->endpoint,
                        timeout_ms);
+}
+
+int lac_client_status(lac_client *client, int timeout_ms, char **json)
+{
+    if (!client || !json)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
+    return ask(client, (lac_span){0}, timeout_ms, json);
+}
+
+int lac_client_path(lac_client *client, const char *text, size_t length, int timeout_ms,
+                    char **json)
+{
+    if (!client || !text || !json)
+        return client_fail(LAC_CLIENT_INVALID, "client, text or json is NULL");
+    if (!length || length > LAC_PROMPT_BYTES_MAX / 2)
+        return client_fail(LAC_CLIENT_INVALID, "text has %zu bytes, allowed 1..%d", length,
+                           LAC_PROMPT_BYTES_MAX / 2);
+    if (!lac_utf8_valid(text, length))
+        return client_fail(LAC_CLIENT_INVALID, "text is not UTF-8");
+    return ask(client, (lac_span){text, (uint32_t)length}, timeout_ms, json);
 }

@@ -70,10 +70,11 @@ struct lac_stream {
     UT_hash_handle hh;
 };
 
-/* Somebody inside lac_client_status; on that caller's stack. */
+/* Somebody inside lac_client_status or lac_client_path; on that caller's stack. */
 typedef struct status_waiter {
     struct status_waiter *next;
     uint64_t id;
+    lac_span text; /* lac_client_path: what is asked about; data NULL = status */
     bool sent, done;
     char *json;
     pthread_cond_t changed;
@@ -127,6 +128,7 @@ void inbound_lost(lac_client *client, const char *why);
 /* ---- status_json.c ---- */
 /* malloc'd. */
 char *status_json(const lac_status_reply *reply);
+char *path_json(const lac_path_reply *reply);
 
 /* ---- client.c ---- */
 void client_unref(lac_client *client);       /* with the lock held, which it lets go of */

@@ -60,12 +60,14 @@ static void take_done(lac_stream *stream, const lac_done *done)
     stream_end(stream, LAC_CLIENT_OK, "no error");
 }
 
-static void take_status(lac_client *client, const lac_status_reply *reply)
+/* Gives the answer to whoever asked under that number, and in that way. */
+static void answer(lac_client *client, uint64_t id, bool path, const lac_msg *msg)
 {
     for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
-        if (waiter->id != reply->stream || waiter->done)
+        if (waiter->id != id || waiter->done || (waiter->text.data != NULL) != path)
             continue;
-        waiter->json = status_json(reply);
+        waiter->json =
+            path ? path_json(&msg->body.path_reply) : status_json(&msg->body.status_reply);
         waiter->done = true;
         pthread_cond_signal(&waiter->changed);
     }
@@ -92,7 +94,8 @@ void inbound_message(lac_client *client, const lac_msg *msg)
             take_done(stream, &msg->body.done);
         break;
     case LAC_MSG_REFUSED: take_refused(client, &msg->body.refused); break;
-    case LAC_MSG_STATUS_REPLY: take_status(client, &msg->body.status_reply); break;
+    case LAC_MSG_STATUS_REPLY: answer(client, msg->body.status_reply.stream, false, msg); break;
+    case LAC_MSG_PATH_REPLY: answer(client, msg->body.path_reply.stream, true, msg); break;
     default: break; /* of a newer minor version, or of another plane */
     }
     pthread_mutex_unlock(&client->lock);

@@ -82,7 +82,11 @@ static void serve_waiters(lac_client *client)
 {
     for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
         lac_msg msg = {.body.status_query.stream = waiter->id};
-        if (!waiter->sent && send_msg(client, LAC_MSG_STATUS_QUERY, &msg, NULL) == LAC_OK)
+        if (waiter->text.data)
+            msg.body.path_query = (lac_path_query){
+                .stream = waiter->id, .prompt = {.kind = LAC_PROMPT_TEXT, .text = waiter->text}};
+        uint16_t type = waiter->text.data ? LAC_MSG_PATH_QUERY : LAC_MSG_STATUS_QUERY;
+        if (!waiter->sent && send_msg(client, type, &msg, NULL) == LAC_OK)
             waiter->sent = true;
     }
 }

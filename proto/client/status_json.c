@@ -1,8 +1,9 @@
-/* The answer to a status query as JSON text. Pure. */
+/* The answers to status and path queries as JSON text. Pure. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "client.h"
 
 static void text(lac_buf *out, const char *name, const char *value)
@@ -79,6 +80,27 @@ char *status_json(const lac_status_reply *reply)
         lac_buf_text(&out, ",");
     }
     end(&out, ']');
+    lac_buf_text(&out, "}");
+    return out.data; /* malloc'd; becomes the caller's */
+}
+
+char *path_json(const lac_path_reply *reply)
+{
+    lac_buf out = {0};
+    char fingerprint[2 * sizeof reply->fingerprint.bytes + 1];
+    lac_hex(reply->fingerprint.bytes, sizeof reply->fingerprint.bytes, fingerprint);
+    lac_buf_text(&out, "{");
+    text(&out, "type", reply->type);
+    text(&out, "type_reason", reply->type_reason);
+    text(&out, "task", reply->task);
+    number(&out, "tokens_max", reply->tokens_max);
+    text(&out, "fingerprint", fingerprint);
+    text(&out, "class", reply->class_name);
+    text(&out, "class_reason", reply->class_reason);
+    lac_buf_text(&out, "\"features\":{");
+    for (uint32_t i = 0; i < reply->features_count; i++)
+        number(&out, reply->features[i].name, reply->features[i].value);
+    end(&out, '}');
     lac_buf_text(&out, "}");
     return out.data; /* malloc'd; becomes the caller's */
 }

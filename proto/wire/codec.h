@@ -154,5 +154,7 @@ lac_status lac__check_tokens(const lac_msg *msg, lac_error *err);
 lac_status lac__check_done(const lac_msg *msg, lac_error *err);
 lac_status lac__check_refused(const lac_msg *msg, lac_error *err);
 lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err);
+lac_status lac__check_path_query(const lac_msg *msg, lac_error *err);
+lac_status lac__check_path_reply(const lac_msg *msg, lac_error *err);
 
 #endif

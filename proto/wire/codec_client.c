@@ -265,6 +265,79 @@ static lac_status get_status_reply(lac__codec *c, const ProtobufCMessage *body, 
     return LAC_OK;
 }
 
+/* ---- path ---- */
+
+static void put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
+{
+    Pb__PathQuery *out = (Pb__PathQuery *)body;
+    LAC__PUT(out, stream, msg->body.path_query.stream);
+    out->prompt = lac__put_prompt(c, &msg->body.path_query.prompt);
+}
+
+static lac_status get_path_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
+{
+    const Pb__PathQuery *in = (const Pb__PathQuery *)body;
+    msg->body.path_query.stream = in->stream;
+    return lac__get_prompt(c, in->prompt, &msg->body.path_query.prompt);
+}
+
+static void put_path_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
+{
+    const lac_path_reply *in = &msg->body.path_reply;
+    Pb__PathReply *out = (Pb__PathReply *)body;
+    LAC__PUT(out, stream, in->stream);
+    LAC__PUT_TEXT(out, type, in->type);
+    LAC__PUT_TEXT(out, task, in->task);
+    LAC__PUT(out, tokens_max, in->tokens_max);
+    out->has_fingerprint = 1;
+    out->fingerprint = lac__bin(in->fingerprint.bytes, sizeof in->fingerprint.bytes);
+    LAC__PUT_TEXT(out, class_name, in->class_name);
+    LAC__PUT_TEXT(out, class_reason, in->class_reason);
+    LAC__PUT_TEXT(out, type_reason, in->type_reason);
+    if (!in->features_count)
+        return;
+    Pb__PathFeature *features = lac__put_alloc(c, in->features_count, sizeof *features);
+    out->features = lac__put_alloc(c, in->features_count, sizeof *out->features);
+    out->n_features = in->features_count;
+    for (uint32_t i = 0; i < in->features_count; i++) {
+        pb__path_feature__init(&features[i]);
+        LAC__PUT_TEXT(&features[i], name, in->features[i].name);
+        LAC__PUT(&features[i], value, in->features[i].value);
+        out->features[i] = &features[i];
+    }
+}
+
+static lac_status get_path_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
+{
+    const Pb__PathReply *in = (const Pb__PathReply *)body;
+    lac_path_reply *out = &msg->body.path_reply;
+    out->stream = in->stream;
+    out->tokens_max = in->tokens_max;
+    LAC__TRY(lac__get_text(c, "path_reply.type", in->type, out->type, sizeof out->type));
+    LAC__TRY(lac__get_text(c, "path_reply.task", in->task, out->task, sizeof out->task));
+    LAC__TRY(lac__get_bytes(c, "path_reply.fingerprint", in->fingerprint, out->fingerprint.bytes,
+                            sizeof out->fingerprint.bytes));
+    LAC__TRY(lac__get_text(c, "path_reply.class_name", in->class_name, out->class_name,
+                           sizeof out->class_name));
+    LAC__TRY(lac__get_text(c, "path_reply.class_reason", in->class_reason, out->class_reason,
+                           sizeof out->class_reason));
+    LAC__TRY(lac__get_text(c, "path_reply.type_reason", in->type_reason, out->type_reason,
+                           sizeof out->type_reason));
+    if (in->n_features > LAC_PATH_FEATURES_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "path_reply has %zu features, allowed: at most %d",
+                        in->n_features, LAC_PATH_FEATURES_MAX);
+    lac_path_feature *features;
+    LAC__TRY(lac__get_alloc(c, in->n_features, sizeof *features, &features));
+    for (size_t i = 0; i < in->n_features; i++) {
+        LAC__TRY(lac__get_text(c, "path_reply.features.name", in->features[i]->name,
+                               features[i].name, sizeof features[i].name));
+        features[i].value = in->features[i]->value;
+    }
+    out->features = features;
+    out->features_count = (uint32_t)in->n_features;
+    return LAC_OK;
+}
+
 /* Allowances: a chat message of 6 bytes parses to about 200, a rank of 10 to 140. */
 const lac__codec_row lac__codec_client_rows[] = {
     {LAC_MSG_SUBMIT, true, 256 << 10, &pb__submit__descriptor, put_submit, get_submit,
@@ -282,5 +355,9 @@ const lac__codec_row lac__codec_client_rows[] = {
      lac__check_refused},
     {LAC_MSG_STATUS_REPLY, true, 4 << 20, &pb__status_reply__descriptor, put_status_reply,
      get_status_reply, lac__check_status_reply},
+    {LAC_MSG_PATH_QUERY, true, 256 << 10, &pb__path_query__descriptor, put_path_query,
+     get_path_query, lac__check_path_query},
+    {LAC_MSG_PATH_REPLY, true, 32 << 10, &pb__path_reply__descriptor, put_path_reply,
+     get_path_reply, lac__check_path_reply},
     {.type = LAC_MSG_NONE},
 };

@@ -103,3 +103,32 @@ lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err)
         LAC__TRY_IN(check_group(&s->groups[i], err), err, "status_reply.groups[%u]", i);
     return LAC_OK;
 }
+
+lac_status lac__check_path_query(const lac_msg *msg, lac_error *err)
+{
+    LAC__TRY(check_stream("path_query.stream", msg->body.path_query.stream, err));
+    return lac__check_prompt(&msg->body.path_query.prompt, err);
+}
+
+lac_status lac__check_path_reply(const lac_msg *msg, lac_error *err)
+{
+    const lac_path_reply *p = &msg->body.path_reply;
+    LAC__TRY(check_stream("path_reply.stream", p->stream, err));
+    LAC__TRY(lac__check_name("path_reply.type", p->type, sizeof p->type, false, err));
+    LAC__TRY(lac__check_name("path_reply.task", p->task, sizeof p->task, false, err));
+    LAC__TRY(
+        lac__check_name("path_reply.class_name", p->class_name, sizeof p->class_name, false, err));
+    LAC__TRY(
+        lac__check_label("path_reply.class_reason", p->class_reason, sizeof p->class_reason, err));
+    LAC__TRY(
+        lac__check_label("path_reply.type_reason", p->type_reason, sizeof p->type_reason, err));
+    const lac__range count = {"path_reply.features", p->features_count, 0, LAC_PATH_FEATURES_MAX};
+    LAC__TRY(lac__check_ranges(&count, 1, err));
+    for (uint32_t i = 0; i < p->features_count; i++) {
+        const lac_path_feature *f = &p->features[i];
+        const lac__range value = {"path_reply.features.value", f->value, 0, 1000};
+        LAC__TRY(lac__check_name("path_reply.features.name", f->name, sizeof f->name, false, err));
+        LAC__TRY(lac__check_ranges(&value, 1, err));
+    }
+    return LAC_OK;
+}

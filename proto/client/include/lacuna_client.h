@@ -87,6 +87,11 @@ LAC_CLIENT_API void lac_stream_close(lac_stream **stream);
 /* The cluster's state as JSON text (malloc'd, the caller frees). */
 LAC_CLIENT_API int lac_client_status(lac_client *client, int timeout_ms, char **json);
 
+/* How the coordinator would judge this text, which is not served: features, input type, task,
+ * fingerprint, class, reasons. JSON text (malloc'd, the caller frees). */
+LAC_CLIENT_API int lac_client_path(lac_client *client, const char *text, size_t length,
+                                   int timeout_ms, char **json);
+
 #ifdef __cplusplus
 }
 #endif

@@ -137,6 +137,14 @@ static void status_reply(const lac_status_reply *b, lac_buf *out)
         group(&b->groups[i], out);
 }
 
+static void path_reply(const lac_path_reply *b, lac_buf *out)
+{
+    U(stream), S(type), S(task), U(tokens_max), S(class_name), S(class_reason), S(type_reason);
+    bytes("fingerprint", b->fingerprint.bytes, sizeof b->fingerprint.bytes, out);
+    for (uint32_t i = 0; i < b->features_count; i++)
+        lac_buf_printf(out, "feature %s=%u\n", b->features[i].name, b->features[i].value);
+}
+
 static void small_worker(const lac_msg *msg, lac_buf *out)
 {
     if (msg->envelope.type == LAC_MSG_HELLO_ACK) {
@@ -196,6 +204,11 @@ void msg_dump(const lac_msg *msg, lac_buf *out)
         lac_buf_printf(out, "stream=%llu\n", (unsigned long long)msg->body.tokens.stream);
         chunk(&msg->body.tokens.chunk, out);
         break;
+    case LAC_MSG_PATH_QUERY:
+        lac_buf_printf(out, "stream=%llu\n", (unsigned long long)msg->body.path_query.stream);
+        prompt(&msg->body.path_query.prompt, out);
+        break;
+    case LAC_MSG_PATH_REPLY: path_reply(&msg->body.path_reply, out); break;
     case LAC_MSG_STATUS_REPLY: status_reply(&msg->body.status_reply, out); break;
     default:
         if (msg->envelope.type < LAC_MSG_SUBMIT)

@@ -288,6 +288,27 @@ static void status_reply(lac_msg *m)
                                               .groups = groups};
 }
 
+static void path_query(lac_msg *m)
+{
+    m->body.path_query = (lac_path_query){
+        .stream = 8, .prompt = {.kind = LAC_PROMPT_TEXT, .text = {"a,b\n1,2\n", 8}}};
+}
+
+static void path_reply(lac_msg *m)
+{
+    static const lac_path_feature features[] = {{"digits", 125}, {"code", 1000}};
+    m->body.path_reply = (lac_path_reply){.stream = 8,
+                                          .type = "structured",
+                                          .task = "none",
+                                          .tokens_max = 128,
+                                          .fingerprint = {{1, 2, 3, 0xfe, 0xff}},
+                                          .class_name = "full",
+                                          .class_reason = "no plan is loaded",
+                                          .type_reason = "data 1000 > 721",
+                                          .features_count = COUNT(features),
+                                          .features = features};
+}
+
 static const struct {
     const char *name;
     lac_msg_type type;
@@ -318,6 +339,8 @@ static const struct {
     {"refused", LAC_MSG_REFUSED, refused},
     {"status_reply", LAC_MSG_STATUS_REPLY, status_reply},
     {"status_reply_empty", LAC_MSG_STATUS_REPLY, drained},
+    {"path_query", LAC_MSG_PATH_QUERY, path_query},
+    {"path_reply", LAC_MSG_PATH_REPLY, path_reply},
 };
 
 const char *sample_name(int index)

@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "base/msg.h"
 
-enum { SAMPLES = 25 };
+/* Those from SAMPLES_1_0 on came with version 1.1. */
+enum { SAMPLES_1_0 = 25, SAMPLES = 27 };
 /* The sample's file name in the corpus, without its ending. */
 const char *sample_name(int index);
 /* Fills *out; what it points to is static and shared by later calls of the same index. */

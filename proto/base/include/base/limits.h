@@ -53,13 +53,16 @@ enum {
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
-    LAC_MODELS_MAX = 64,       /* distinct names served */
-    LAC_PRIORITY_MAX = 2,      /* priorities are −2 … 2 */
-    LAC_FREEZE_PERCENT = 30,   /* of the READY groups vanishing at once: we suspect ourselves */
-    LAC_BREAKER_FAILURES = 5,  /* in a row: the group gets nothing for LAC_BREAKER_OPEN_MS */
-    LAC_BREAKER_SUCCESSES = 2, /* one at a time: it gets everything again */
-    LAC_FENCED_MAX = 1024,     /* incarnations remembered as dead */
-    LAC_MOVES_MAX = 2,         /* times one request may change its group */
+    LAC_MODELS_MAX = 64,  /* distinct names served */
+    LAC_PRIORITY_MAX = 2, /* priorities are −2 … 2 */
+    LAC_PREFIX_BLOCK_BYTES = 256,
+    LAC_PREFIX_BLOCKS_MAX = 32, /* of a prompt that routing looks at */
+    LAC_PREFIX_TABLE = 1024,    /* blocks remembered a group */
+    LAC_FREEZE_PERCENT = 30,    /* of the READY groups vanishing at once: we suspect ourselves */
+    LAC_BREAKER_FAILURES = 5,   /* in a row: the group gets nothing for LAC_BREAKER_OPEN_MS */
+    LAC_BREAKER_SUCCESSES = 2,  /* one at a time: it gets everything again */
+    LAC_FENCED_MAX = 1024,      /* incarnations remembered as dead */
+    LAC_MOVES_MAX = 2,          /* times one request may change its group */
     LAC_CRASHES_MAX = 2,      /* groups that may die under one request before it is called poison */
     LAC_RETRY_FLOOR = 16,     /* retries of 10 s that are allowed however few requests came */
     LAC_QUARANTINE_MAX = 256, /* contents remembered as deadly */
@@ -67,6 +70,7 @@ enum {
     LAC_PROTOCOL_ERRORS_MAX = 8,    /* of one session before its group is fenced */
     LAC_BAD_FRAMES_MAX = 64,        /* of one connection before it is ignored */
     LAC_PENDING_TEXT_MAX = 4 << 20, /* bytes of answer kept for a client that grants no credit */
+    LAC_PATH_FEATURES_MAX = 64,     /* measures one PathReply explains */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
     /* HTTP (control-plane rules: small, counted, with deadlines) */
@@ -100,6 +104,7 @@ enum {
     LAC_QUARANTINE_MS = 3600000,
     LAC_GUARD_MS = 300000,
     LAC_PRIORITY_MS = 10000, /* of waiting that one step of priority is worth */
+    LAC_PREFIX_MS = 120000,  /* a group is taken to keep a block so long */
     LAC_FREEZE_MS = 30000,   /* the longest time without verdicts */
     LAC_SICK_MS = 60000,     /* slower than its own baseline: drained */
     LAC_BREAKER_OPEN_MS = 30000,

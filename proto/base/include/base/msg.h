@@ -40,12 +40,14 @@ typedef enum {
     LAC_MSG_CLIENT_CANCEL = 33,
     LAC_MSG_CREDIT = 34,
     LAC_MSG_STATUS_QUERY = 35,
+    LAC_MSG_PATH_QUERY = 36,
     /* coordinator → client */
     LAC_MSG_ACCEPTED = 48,
     LAC_MSG_TOKENS = 49,
     LAC_MSG_DONE = 50,
     LAC_MSG_REFUSED = 51,
-    LAC_MSG_STATUS_REPLY = 52
+    LAC_MSG_STATUS_REPLY = 52,
+    LAC_MSG_PATH_REPLY = 53
 } lac_msg_type;
 
 typedef struct {
@@ -299,6 +301,29 @@ typedef struct {
     const lac_group_status *groups;
 } lac_status_reply;
 
+/* "How would you judge this prompt?" It is not served. */
+typedef struct {
+    uint64_t stream;
+    lac_prompt prompt;
+} lac_path_query;
+
+typedef struct {
+    char name[LAC_NAME_MAX + 1];
+    uint32_t value; /* 0 … 1000 */
+} lac_path_feature;
+
+typedef struct {
+    uint64_t stream;
+    char type[LAC_NAME_MAX + 1], task[LAC_NAME_MAX + 1]; /* "structured", "summarize" */
+    uint32_t tokens_max;                                 /* of the length bucket; 0 = no bound */
+    lac_digest fingerprint;
+    char class_name[LAC_NAME_MAX + 1];
+    char class_reason[LAC_REASON_MAX + 1]; /* printable ASCII, both */
+    char type_reason[LAC_REASON_MAX + 1];
+    uint32_t features_count;
+    const lac_path_feature *features;
+} lac_path_reply;
+
 /* ---- any message ---- */
 
 typedef struct {
@@ -323,6 +348,8 @@ typedef struct {
         lac_done done;
         lac_refused refused;
         lac_status_reply status_reply;
+        lac_path_query path_query;
+        lac_path_reply path_reply;
     } body;
     void *memory; /* what the pointers point into; NULL in a message to be sent */
 } lac_msg;
