@@ -172,6 +172,9 @@ void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const l
     case LAC_MSG_STATUS_QUERY:
         lac__status_reply(core, plane, peer, msg->body.status_query.stream);
         break;
+    case LAC_MSG_PATH_QUERY:
+        lac__path_explain(core, plane, peer, &msg->body.path_query);
+        break;
     default: lac_metric_add(core->meters.protocol_errors, 1); break;
     }
 }

@@ -29,3 +29,34 @@ void lac__path_admit(lac_core *core, lac__request *r)
     lac_metric_add(core->by_type[r->fingerprint.type], 1);
     lac_metric_add(core->by_hint[r->fingerprint.hint], 1);
 }
+
+void lac__path_explain(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_query *query)
+{
+    lac__fingerprint fingerprint;
+    lac__features features;
+    lac__fingerprint_of(&query->prompt, &fingerprint, &features);
+    lac_path_feature shown[LAC__FEATURES] = {0};
+    for (int f = 0; f < LAC__FEATURES; f++) {
+        lac__copy_text(shown[f].name, sizeof shown[f].name, lac__feature_name((lac__feature)f));
+        shown[f].value = features.value[f];
+    }
+    lac_msg msg = {.body.path_reply = {.stream = query->stream,
+                                       .tokens_max = lac__bucket_tokens(fingerprint.bucket),
+                                       .class_name = "full",
+                                       .class_reason = "no plan is loaded",
+                                       .features_count = LAC__FEATURES,
+                                       .features = shown}};
+    lac_path_reply *reply = &msg.body.path_reply;
+    lac__copy_text(reply->type, sizeof reply->type, lac__type_name(fingerprint.type));
+    lac__copy_text(reply->task, sizeof reply->task, lac__hint_name(fingerprint.hint));
+    lac__fingerprint_key(&fingerprint, &reply->fingerprint);
+    if (fingerprint.type != LAC__TYPE_UNKNOWN)
+        lac__type_reason(&features, reply->type_reason, sizeof reply->type_reason);
+    else
+        lac__copy_text(reply->type_reason, sizeof reply->type_reason, "no text to judge by");
+    /* One that does not get through is asked for again: nothing waits on it. */
+    lac__send(core, plane, peer, 0, LAC_MSG_PATH_REPLY, &msg);
+}
+
+_Static_assert((int)LAC__FEATURES <= (int)LAC_PATH_FEATURES_MAX,
+               "every feature fits into the answer");

@@ -496,6 +496,8 @@ void lac__client_lost(lac_core *core, lac_plane plane, uint64_t peer);
 void lac__path_meters(lac_core *core);
 /* Takes the fingerprint of a new record and counts it. */
 void lac__path_admit(lac_core *core, lac__request *request);
+/* Says how a prompt would be judged; keeps nothing of it. */
+void lac__path_explain(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_query *query);
 
 /* ---- status.c, meters.c ---- */
 
