@@ -67,6 +67,12 @@ static void open_tokenizer(void)
     ck_assert_msg(lac_tokenizer_create(gguf, &tokenizer, &err) == LAC_OK, "%s", err.text);
 }
 
+static void close_tokenizer(void)
+{
+    lac_tokenizer_destroy(&tokenizer);
+    lac_gguf_close(&gguf);
+}
+
 static void fill(char *text, const shape *s)
 {
     uint32_t state = 1;
@@ -109,7 +115,6 @@ START_TEST(within_the_limit)
     uint32_t *ids;
     size_t count;
     lac_error err = {0};
-    open_tokenizer();
     fill(text, s);
     double start = thread_seconds();
     lac_status status = lac_tokenizer_encode(
@@ -124,8 +129,6 @@ START_TEST(within_the_limit)
         ck_assert_msg(same_bytes(text, ids, count), "%s: decoding gives other bytes", s->name);
     free(ids);
     free(text);
-    lac_tokenizer_destroy(&tokenizer);
-    lac_gguf_close(&gguf);
 }
 END_TEST
 
@@ -134,6 +137,8 @@ int main(void)
     Suite *suite = suite_create("long texts");
     TCase *tcase = tcase_create("time");
     tcase_set_timeout(tcase, 60);
+    /* Once for all texts: every test is a fork of this process. */
+    tcase_add_unchecked_fixture(tcase, open_tokenizer, close_tokenizer);
     tcase_add_loop_test(tcase, within_the_limit, 0, sizeof shapes / sizeof shapes[0]);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
