@@ -25,8 +25,8 @@ static const lac_option table[] = {
      "requests that may wait for a worker; more are refused with 429"},
     {"queue-tokens", LAC_OPT_SIZE, FIELD(queue_tokens), 0, "1M", 1, 1e12, false, "N",
      "their estimated prompt tokens"},
-    {"policy", STRING(policy), "least-loaded", 0, 0, false, "NAME",
-     "how a worker is chosen: least-loaded or round-robin"},
+    {"policy", STRING(policy), "cost", 0, 0, false, "NAME",
+     "how a worker is chosen: cost, least-loaded or round-robin"},
     {"log-level", STRING(log_level), "info", 0, 0, false, "LEVEL",
      "error, warn, info, debug or trace"},
     {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
@@ -82,8 +82,8 @@ static lac_status check(lac__options *o, lac_error *err)
                         "log-level is \"%s\", allowed: error, warn, info, debug, trace",
                         o->log_level);
     if (!lac_core_policy_known(o->policy))
-        return lac_fail(err, LAC_EINVAL, "policy is \"%s\", allowed: least-loaded, round-robin",
-                        o->policy);
+        return lac_fail(err, LAC_EINVAL,
+                        "policy is \"%s\", allowed: cost, least-loaded, round-robin", o->policy);
     return LAC_OK;
 }
 

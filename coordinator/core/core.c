@@ -74,6 +74,7 @@ lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics,
     core->sink_arg = sink_arg;
     core->policy = policy;
     lac_rng_seed(&core->rng, options->seed);
+    core->output_mean = 128;
     core->hash_seed = lac__hash_mix(options->seed, options->epoch);
     lac__meters_create(core);
     lac__path_meters(core);
@@ -238,6 +239,38 @@ static uint64_t audit_list(const lac__list *list, lac__request_state state, cons
     return count;
 }
 
+/* The account of a group's load is what was dispatched to it less what left it, and never more than
+ * its window; at most one suspect runs there; a declared-dead start has no living record. */
+static void audit_group(const lac_core *core, const lac__group *g)
+{
+    uint64_t prefill = 0, suspects = 0;
+    for (const lac__request *r = g->running.head; r; r = r->next) {
+        prefill += r->charged;
+        suspects += lac__recovery_suspect(r);
+        LAC_ASSERT(r->dispatch_seq >= 1 && r->dispatch_seq <= g->dispatch_seq);
+        LAC_ASSERT(!r->charged || !r->accepted_count || r->attempt > 1);
+    }
+    LAC_ASSERT(prefill == g->prefill_tokens);
+    LAC_ASSERT(suspects <= 1);
+    LAC_ASSERT(g->running.count <= LAC_SLOTS_MAX + LAC_SLOTS_MAX / 4);
+    for (size_t i = 0; lac__group_living(g) && i < core->fenced_count; i++)
+        LAC_ASSERT(memcmp(core->fenced[i], g->incarnation, 16) != 0);
+}
+
+/* One live attempt at most, and only while it runs; positions within what was asked; blame within
+ * its bounds. */
+static void audit_request(const lac_core *core, const lac__request *r)
+{
+    LAC_ASSERT((r->state == LAC__REQUEST_RUNNING) == (r->group != NULL));
+    LAC_ASSERT(r->state == LAC__REQUEST_RUNNING || !r->charged);
+    LAC_ASSERT(r->state != LAC__REQUEST_RUNNING || r->attempt >= 1);
+    LAC_ASSERT(r->moves <= r->attempt);
+    LAC_ASSERT(r->crashes <= LAC_CRASHES_MAX && r->doubts_count <= LAC__DOUBTS_MAX);
+    LAC_ASSERT(r->crash_pos <= r->accepted_count);
+    LAC_ASSERT(!r->sampling.max_tokens || r->accepted_count <= r->sampling.max_tokens);
+    LAC_ASSERT(r->id >> 40 == (core->options.epoch & 0xffffff));
+}
+
 void lac_core_audit(const lac_core *core)
 {
     uint64_t running = 0, tokens = 0, bytes = 0;
@@ -246,6 +279,7 @@ void lac_core_audit(const lac_core *core)
         running += audit_list(&g->running, LAC__REQUEST_RUNNING, g);
         if (!lac__group_living(g))
             LAC_ASSERT(g->running.count == 0);
+        audit_group(core, g);
         for (uint32_t i = 0; i < g->ranks_count; i++)
             LAC_ASSERT(!g->ranks[i] || g->ranks[i]->group == g);
     }
@@ -266,8 +300,11 @@ void lac_core_audit(const lac_core *core)
         LAC_ASSERT(r->state != LAC__REQUEST_NEW);
         LAC_ASSERT((r->state == LAC__REQUEST_DONE) == (r->end != LAC__END_NONE));
         LAC_ASSERT(r->moves <= LAC_MOVES_MAX + 1);
+        audit_request(core, r);
     }
     LAC_ASSERT(tokens == core->queue_tokens);
     LAC_ASSERT(bytes == core->bytes);
+    LAC_ASSERT(core->poison.quarantine_count <= LAC_QUARANTINE_MAX);
+    LAC_ASSERT(core->poison.suspicions_count <= LAC_QUARANTINE_MAX);
     check_counts(core);
 }

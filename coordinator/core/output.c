@@ -65,6 +65,8 @@ static bool take_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk)
                            (unsigned long long)core->options.bytes_max);
         return false;
     }
+    if (chunk->tokens_count)
+        lac__router_discharge(r);
     if (suspect && !lac__recovery_suspect(r))
         core->pump = true; /* the next suspect may go there */
     if (!lac__delivery_chunk(core, r, chunk)) {
@@ -112,6 +114,7 @@ static void take_finish(lac_core *core, lac__request *r, const lac_step_item *it
     if (r->attempt > 1 && r->usage.completion_tokens < r->accepted_count)
         r->usage.completion_tokens = r->accepted_count;
     lac__breaker_succeeded(core, r->group);
+    lac__router_learn(core, r->accepted_count);
     lac__poison_finished(core, r->content);
     lac__record_finish(core, r, item->finish);
 }

@@ -99,6 +99,17 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
     return LAC_OK;
 }
 
+static void explain(const lac_core *core, const lac__request *r)
+{
+    const lac__choice *c = &r->choice;
+    lac__note(core, LAC_LOG_DEBUG,
+              "request %llx attempt %u: group %s of %u: score %.4g, next best %.4g; queue %.1f ms, "
+              "prefill %.1f ms (%u of %u blocks known%s), own %.1f ms, harm %.1f ms%s",
+              (unsigned long long)r->id, r->attempt, r->group->id, c->candidates, c->score,
+              c->second, c->cost.queue, c->cost.prefill, c->cost.hit, r->prefix.count,
+              c->home ? ", home" : "", c->cost.own, c->cost.harm, c->explored ? ", exploring" : "");
+}
+
 /* May free the record (refused): the caller has taken its successor already. */
 static void place(lac_core *core, lac__request *r)
 {
@@ -123,15 +134,19 @@ static void place(lac_core *core, lac__request *r)
     if (hold != LAC__HOLD_NONE)
         return;
     for (;;) {
-        lac__group *group = lac__router_pick(core, r);
+        lac__choice choice;
+        lac__group *group = lac__router_pick(core, r, &choice);
         if (!group) {
             /* A suspect waits for a group without one; others need not wait for it. */
             r->served->blocked = !lac__recovery_suspect(r);
             return;
         }
         lac_status status = dispatch(core, r, group);
-        if (status == LAC_OK)
+        if (status == LAC_OK) {
+            r->choice = choice;
+            explain(core, r);
             return;
+        }
         if (status == LAC_BUSY || status == LAC_AGAIN) {
             group->blocked_until_ms = core->now_ms + LAC__BLOCKED_MS;
         } else if (!group->lost) {

@@ -116,6 +116,8 @@ static lac__group *make_group(lac_core *core, const lac_hello *hello, lac__model
     lac__copy_text(g->id, sizeof g->id, hello->group);
     lac__copy_text(g->isa, sizeof g->isa, hello->isa);
     g->serial = ++core->groups_made;
+    g->born_ms = core->now_ms;
+    g->name_hash = lac__hash_bytes(core->hash_seed, g->id, strlen(g->id));
     g->state = LAC__GROUP_PROVISIONING;
     g->state_ms = core->now_ms;
     g->digest = hello->model_digest;

@@ -52,6 +52,7 @@ static void leave(lac_core *core, lac__request *r)
         core->queue_tokens -= r->tokens_estimate;
         break;
     case LAC__REQUEST_RUNNING:
+        lac__router_discharge(r);
         list_remove(&r->group->running, r);
         r->group = NULL;
         LAC_ASSERT(core->running_count > 0);
@@ -82,6 +83,7 @@ void lac__record_to_group(lac_core *core, lac__request *r, lac__group *group)
     r->state = LAC__REQUEST_RUNNING;
     r->group = group;
     list_insert(&group->running, r);
+    lac__router_charge(core, r, group);
     core->running_count++;
 }
 
@@ -182,6 +184,8 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;
+    lac__prefix_take(lac__hash_bytes(core->hash_seed, r->model, strlen(r->model)), &r->prompt,
+                     &r->prefix);
     r->content = lac__poison_content(core, submit);
     HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
     HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);

@@ -86,6 +86,35 @@ typedef struct {
     uint32_t protocol_errors;
 } lac__rank;
 
+/* The chain of block hashes of a prompt's first bytes. */
+typedef struct {
+    uint64_t blocks[LAC_PREFIX_BLOCKS_MAX];
+    uint32_t count;
+} lac__prefix;
+
+/* Chains a group was given lately. */
+typedef struct {
+    uint64_t blocks[LAC_PREFIX_TABLE], seen_ms[LAC_PREFIX_TABLE];
+} lac__prefix_table;
+
+typedef struct {
+    double prefill_ms, itl_ms;
+} lac__prices;
+
+/* Milliseconds; see cost.c. */
+typedef struct {
+    double queue, prefill, own, harm, total;
+    uint32_t hit; /* blocks of its prefix the group likely has */
+} lac__cost;
+
+/* Why a group was chosen. */
+typedef struct {
+    double score, second; /* of the winner and of the next best */
+    lac__cost cost;       /* zero for policies that do not know it */
+    uint32_t candidates;
+    bool home, bounded, explored;
+} lac__choice;
+
 /* How fast a group usually is, by itself. */
 enum { LAC__STEPS_KEPT = 100, LAC__LOADS = 8 };
 
@@ -126,6 +155,9 @@ struct lac__group {
     uint32_t excess; /* sequences it reported beyond the ones we know of */
     uint64_t dispatch_seq, dispatched;
     uint64_t turn; /* round-robin: when it last got something */
+    uint64_t born_ms, name_hash;
+    uint64_t prefill_tokens; /* of its requests that have no token yet */
+    lac__prefix_table prefixes;
     lac__pace pace;
     lac__breaker breaker;
     uint64_t vanished_ms; /* when its silence made it SUSPECT; 0 = never */
@@ -194,8 +226,11 @@ struct lac__request {
     int64_t order_ms;                 /* its place in the queue: arrival, moved by priority */
     uint64_t nobody_ms;               /* when waiting for any READY group began; 0 = not waiting */
 
-    lac__group *group; /* RUNNING */
-    uint32_t attempt;  /* counted before dispatch */
+    lac__group *group;  /* RUNNING */
+    lac__choice choice; /* why that one, or the one before */
+    lac__prefix prefix;
+    uint64_t charged; /* of its group's prefill_tokens */
+    uint32_t attempt; /* counted before dispatch */
     uint32_t moves, crashes;
     uint64_t doubts[LAC__DOUBTS_MAX]; /* serials of groups that may have died of it */
     uint32_t doubts_count;
@@ -319,6 +354,7 @@ struct lac_core {
     lac__rate ended, arrived, retried; /* requests */
     lac__poison poison;
     uint64_t hash_seed, groups_made;
+    double output_mean; /* tokens a request makes, smoothed */
     struct {
         uint64_t since_ms;      /* verdicts are frozen; 0 = they are not */
         uint64_t rest_until_ms; /* no freezing again before */
@@ -405,11 +441,28 @@ void lac__queue_pump(lac_core *core);
 /* ---- router.c ---- */
 
 const lac__policy *lac__policy_find(const char *name);
-/* A READY group of its model with room in its window for that request, or NULL. */
-lac__group *lac__router_pick(lac_core *core, const lac__request *request);
+/* A READY group of its model with room in its window for that request, and why; or NULL. */
+lac__group *lac__router_pick(lac_core *core, const lac__request *request, lac__choice *choice);
+/* The request's prompt is the group's to prefill: from dispatch until its first token. */
+void lac__router_charge(lac_core *core, lac__request *request, lac__group *group);
+void lac__router_discharge(lac__request *request);
+/* A request ended by itself with so many tokens. */
+void lac__router_learn(lac_core *core, uint32_t tokens);
 uint32_t lac__router_window(const lac__group *group);
 /* Corrects the local account of a group by its report. */
 void lac__router_reconcile(lac__group *group, const lac_heartbeat *beat);
+
+/* ---- prefix.c, cost.c ---- */
+
+void lac__prefix_take(uint64_t seed, const lac_prompt *prompt, lac__prefix *out);
+void lac__prefix_remember(lac__prefix_table *table, const lac__prefix *prefix, uint64_t now_ms);
+/* How many leading blocks the table has had within LAC_PREFIX_MS. */
+uint32_t lac__prefix_hit(const lac__prefix_table *table, const lac__prefix *prefix,
+                         uint64_t now_ms);
+/* 0 without a block; the group (by a hash of its name) with the highest is the prefix's home. */
+uint64_t lac__prefix_weight(const lac__prefix *prefix, uint64_t group);
+lac__cost lac__cost_of(const lac_core *core, const lac__request *request, const lac__group *group,
+                       const lac__prices *usual, bool home);
 
 /* ---- recovery.c ---- */
 

@@ -294,7 +294,7 @@ static void begin(sim *s, uint64_t seed, bool verbose)
                                 .seed = seed,
                                 .queue_max = (uint32_t)sim_between(s, 2, 64),
                                 .bytes_max = sim_chance(s, 0.05) ? 20000 : 0,
-                                .policy = sim_chance(s, 0.3) ? "round-robin" : NULL,
+                                .policy = sim_chance(s, 0.6) ? (sim_chance(s, 0.5) ? "round-robin" : "cost") : NULL,
                                 .note = note,
                                 .note_arg = s};
     s->core = lac_core_create(&options, s->metrics, sink, s);

@@ -90,6 +90,7 @@ TCase *recovery_case(void);
 TCase *queue_case(void);
 TCase *retry_case(void);
 TCase *verdict_case(void);
+TCase *router_case(void);
 TCase *path_case(void);
 
 #endif

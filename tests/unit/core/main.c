@@ -10,6 +10,7 @@ int main(void)
     suite_add_tcase(suite, queue_case());
     suite_add_tcase(suite, retry_case());
     suite_add_tcase(suite, verdict_case());
+    suite_add_tcase(suite, router_case());
     suite_add_tcase(suite, path_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -5,7 +5,7 @@ static bench B;
 
 START_TEST(least_loaded_spreads_by_share)
 {
-    bench_open(&B);
+    bench_open_with(&B, (lac_core_options){.policy = "least-loaded"});
     join(&B, 1, "g0", 4);
     join(&B, 2, "g1", 8);
     int count[3] = {0};
@@ -169,7 +169,7 @@ END_TEST
 
 START_TEST(reports_correct_the_account)
 {
-    bench_open(&B);
+    bench_open_with(&B, (lac_core_options){.policy = "least-loaded"});
     uint64_t session = join(&B, 1, "g0", 4);
     join(&B, 2, "g1", 4);
     sent d = *submit_and_dispatch(&B, 50, 1);

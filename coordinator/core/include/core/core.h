@@ -29,7 +29,7 @@ typedef struct {
     uint64_t queue_tokens_max; /* their estimated tokens; 0 = 1 << 20 */
     uint32_t lease_ms, suspect_ms, heartbeat_ms; /* 0 = limits.h */
     uint64_t bytes_max; /* prompts and answers kept in memory; 0 = 512 MiB */
-    const char *policy; /* routing: "least-loaded" (NULL too) or "round-robin" */
+    const char *policy; /* routing: "cost" (NULL too), "least-loaded" or "round-robin" */
     const char *http_address; /* shown by status; not copied */
     /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
     void (*note)(void *note_arg, lac_log_level level, const char *text);
