@@ -26,23 +26,44 @@ const lac__role lac__roles[] = {
     ROLE(k_norm, "attn_k_norm.weight", LAC__SHAPE_HEAD_DIM, LAC__ROLE_QK_NORM, false),
     ROLE(o, "attn_output.weight", LAC__SHAPE_O, LAC__ROLE_BASE, false),
     ROLE(o_bias, "attn_output.bias", LAC__SHAPE_HIDDEN, LAC__ROLE_OUT_BIAS, false),
+    ROLE(attn_post_norm, "post_attention_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_POST_NORM,
+         false),
     ROLE(ffn_norm, "ffn_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_BASE, true),
     ROLE(gate, "ffn_gate.weight", LAC__SHAPE_UP, LAC__ROLE_BASE, true),
     ROLE(up, "ffn_up.weight", LAC__SHAPE_UP, LAC__ROLE_BASE, true),
     ROLE(down, "ffn_down.weight", LAC__SHAPE_DOWN, LAC__ROLE_BASE, true),
     ROLE(down_bias, "ffn_down.bias", LAC__SHAPE_HIDDEN, LAC__ROLE_OUT_BIAS, true),
+    ROLE(ffn_post_norm, "post_ffw_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_POST_NORM, true),
 };
 const size_t lac__roles_count = sizeof lac__roles / sizeof lac__roles[0];
 
 /* llama files hold q and k rows permuted so that RoPE turns neighbouring pairs; the others keep the
  * checkpoint's order, in which it turns the two halves of a head. */
 static const lac__architecture architectures[] = {
-    {"llama", LAC__ROLE_BASE, LAC__ROLE_QKV_BIAS | LAC__ROLE_OUT_BIAS, LAC_MODEL_ROPE_PAIRS,
-     LAC_ACTIVATION_SILU, true},
-    {"qwen2", LAC__ROLE_BASE | LAC__ROLE_QKV_BIAS, 0, LAC_MODEL_ROPE_HALVES, LAC_ACTIVATION_SILU,
-     false},
-    {"qwen3", LAC__ROLE_BASE | LAC__ROLE_QK_NORM, LAC__ROLE_QKV_BIAS, LAC_MODEL_ROPE_HALVES,
-     LAC_ACTIVATION_SILU, false},
+    {.name = "llama",
+     .needs = LAC__ROLE_BASE,
+     .may = LAC__ROLE_QKV_BIAS | LAC__ROLE_OUT_BIAS,
+     .rope_style = LAC_MODEL_ROPE_PAIRS,
+     .activation = LAC_ACTIVATION_SILU,
+     .rope_factors = true},
+    {.name = "qwen2",
+     .needs = LAC__ROLE_BASE | LAC__ROLE_QKV_BIAS,
+     .rope_style = LAC_MODEL_ROPE_HALVES,
+     .activation = LAC_ACTIVATION_SILU},
+    {.name = "qwen3",
+     .needs = LAC__ROLE_BASE | LAC__ROLE_QK_NORM,
+     .may = LAC__ROLE_QKV_BIAS,
+     .rope_style = LAC_MODEL_ROPE_HALVES,
+     .activation = LAC_ACTIVATION_SILU},
+    /* Its norm weights lie in files with the 1 that the checkpoint leaves out already added. */
+    {.name = "gemma3",
+     .needs = LAC__ROLE_BASE | LAC__ROLE_QK_NORM | LAC__ROLE_POST_NORM,
+     .rope_style = LAC_MODEL_ROPE_HALVES,
+     .activation = LAC_ACTIVATION_GELU_TANH,
+     .embed_root = true,
+     .window_period = 6,
+     .window_rope_base = 10000.0f,
+     .wide_scale_layers = 62},
 };
 
 const lac__architecture *lac__architecture_find(const char *name, size_t length)
@@ -56,7 +77,7 @@ const lac__architecture *lac__architecture_find(const char *name, size_t length)
 
 const char *lac__architecture_names(void)
 {
-    return "llama, qwen2, qwen3";
+    return "llama, qwen2, qwen3, gemma3";
 }
 
 /* One pass over "<architecture>.<name>" keys; the first error sticks and later reads do nothing. */
@@ -242,12 +263,46 @@ static void read_rope(keys *in, lac_model *model)
     }
 }
 
+/* Which layers see only the last `window` positions, and how those turn. */
+static void read_windows(keys *in, lac_model *model, const lac__architecture *arch)
+{
+    uint64_t window = 0, period = arch->window_period;
+    double base = arch->window_rope_base;
+    if (period == 0)
+        return;
+    if (!maybe_u64(in, "attention.sliding_window", 1, LAC_CONTEXT_MAX, &window))
+        missing(in, "attention.sliding_window");
+    maybe_u64(in, "attention.sliding_window_pattern", 1, LAC_LAYERS_MAX, &period);
+    maybe_f64(in, "rope.freq_base_swa", 1.0, 1e12, &base);
+    for (uint32_t l = 0; in->error.status == LAC_OK && l < model->layers_count; l++)
+        if ((l + 1) % period != 0) {
+            model->layers[l].window = (uint32_t)window;
+            model->layers[l].rope_base = (float)base;
+            model->layers[l].rope_scale = 1.0f;
+        }
+}
+
+/* What attention scores and logits go through. */
+static void read_scores(keys *in, lac_model *model, const lac__architecture *arch)
+{
+    double scale, cap;
+    if (in->error.status == LAC_OK && arch->wide_scale_layers == model->layers_count)
+        model->attention_scale = 1.0f / sqrtf((float)model->hidden / (float)model->layers[0].heads);
+    if (maybe_f64(in, "attention.scale", 1e-6, 1e6, &scale))
+        model->attention_scale = (float)scale;
+    if (maybe_f64(in, "attn_logit_softcapping", 0, 1e6, &cap))
+        model->attention_softcap = (float)cap;
+    if (maybe_f64(in, "final_logit_softcapping", 0, 1e6, &cap))
+        model->logit_softcap = (float)cap;
+}
+
 /* Facts that would change the result and that no row of the table expresses. */
-static void refuse_unknown(keys *in)
+static void refuse_unknown(keys *in, const lac__architecture *arch)
 {
     static const char *const zero[] = {"expert_count", "attention.sliding_window"};
+    size_t count = arch->window_period ? 1 : 2;
     uint64_t value;
-    for (size_t i = 0; i < sizeof zero / sizeof zero[0]; i++)
+    for (size_t i = 0; i < count; i++)
         if (maybe_u64(in, zero[i], 0, UINT64_MAX, &value) && value != 0)
             lac_fail(&in->error, LAC_EUNSUPPORTED, "key %s.%s: %llu, only 0 is supported", in->arch,
                      zero[i], (unsigned long long)value);
@@ -279,25 +334,25 @@ static void read_vocab(keys *in, lac_model *model)
 lac_status lac__facts_read(lac_model *model, const lac__architecture *arch, lac_error *err)
 {
     keys in = {.gguf = model->gguf, .arch = arch->name};
-    double eps = 0, scale;
+    double eps = 0;
     model->rope_style = arch->rope_style;
     model->activation = arch->activation;
-    model->embed_scale = 1.0f;
     model->layers_count = (uint32_t)need_u64(&in, "block_count", 1, LAC_LAYERS_MAX);
     model->hidden = (uint32_t)need_u64(&in, "embedding_length", 1, LAC_HIDDEN_MAX);
     model->context = (uint32_t)need_u64(&in, "context_length", 1, LAC_CONTEXT_MAX);
     if (!maybe_f64(&in, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, &eps))
         missing(&in, "attention.layer_norm_rms_epsilon");
     model->norm_eps = (float)eps;
+    model->embed_scale = arch->embed_root ? sqrtf((float)model->hidden) : 1.0f;
     if (in.error.status != LAC_OK)
         goto done;
     model->layers = lac_alloc(model->layers_count, sizeof *model->layers);
     read_layers(&in, model);
     read_head_dim(&in, model);
     read_rope(&in, model);
-    if (maybe_f64(&in, "attention.scale", 1e-6, 1e6, &scale))
-        model->attention_scale = (float)scale;
-    refuse_unknown(&in);
+    read_windows(&in, model, arch);
+    read_scores(&in, model, arch);
+    refuse_unknown(&in, arch);
     read_vocab(&in, model);
 done:
     if (in.error.status != LAC_OK && err)

@@ -23,7 +23,8 @@ enum {
     LAC__ROLE_BASE = 1 << 0,     /* norms, q, k, v, o, gate, up, down */
     LAC__ROLE_QKV_BIAS = 1 << 1, /* biases of q, k, v */
     LAC__ROLE_OUT_BIAS = 1 << 2, /* biases of o and down */
-    LAC__ROLE_QK_NORM = 1 << 3   /* per-head norms of q and k */
+    LAC__ROLE_QK_NORM = 1 << 3,  /* per-head norms of q and k */
+    LAC__ROLE_POST_NORM = 1 << 4 /* norms of what attention and FFN add to the stream */
 };
 
 typedef struct {
@@ -43,6 +44,13 @@ typedef struct {
     lac_model_rope rope_style;
     lac_model_activation activation;
     bool rope_factors; /* rope_freqs.weight may be present */
+    bool embed_root;   /* embeddings are multiplied by √hidden */
+    /* Layers with a sliding window: all but every window_period-th (0: the family has none), with a
+     * RoPE base of their own that no scaling touches. */
+    uint32_t window_period;
+    float window_rope_base;
+    /* A model of so many layers divides attention scores by √(hidden/heads), not √head_dim. */
+    uint32_t wide_scale_layers;
 } lac__architecture;
 /* NULL when unknown. */
 const lac__architecture *lac__architecture_find(const char *name, size_t length);

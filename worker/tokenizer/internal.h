@@ -35,11 +35,13 @@ static inline void lac__ids_add(lac__ids *ids, uint32_t id)
 /* ---- vocabulary: id ⇄ bytes */
 typedef struct {
     uint32_t size;
-    char *bytes;     /* all tokens, one after another */
-    size_t *starts;  /* [size + 1] */
-    uint8_t *types;  /* [size] */
-    bool *whole;     /* [size]: a word with exactly these bytes becomes this one token */
-    uint32_t *slots; /* open-addressed hash of the tokens BPE may give: id + 1, 0 = free */
+    char *bytes;    /* all tokens, one after another */
+    size_t *starts; /* [size + 1] */
+    uint8_t *types; /* [size] */
+    bool *whole;    /* [size]: a word with exactly these bytes becomes this one token */
+    /* Open-addressed hash of the tokens BPE may give: high half check bits, low half id + 1, 0 =
+     * free. Most texts asked for are no token, and the check bits say so without a look at them. */
+    uint64_t *slots;
     uint32_t slot_mask;
     size_t length_max;      /* of a token in the hash */
     uint32_t byte_ids[256]; /* or LAC_TOKEN_NONE: some vocabularies lack bytes that no text of

@@ -50,6 +50,21 @@ bool lac__unmap_bytes(const char *text, size_t length, char *out, size_t *out_le
     return true;
 }
 
+/* Up to 7 bytes as one number; those of 4 and more are read twice where the halves overlap. */
+static uint64_t last_bytes(const char *bytes, size_t length)
+{
+    uint32_t low, high;
+    if (length >= 4) {
+        memcpy(&low, bytes, 4);
+        memcpy(&high, bytes + length - 4, 4);
+        return (uint64_t)high << 32 | low;
+    }
+    if (length == 0)
+        return 0;
+    return (uint64_t)(unsigned char)bytes[0] << 16 |
+           (uint64_t)(unsigned char)bytes[length / 2] << 8 | (unsigned char)bytes[length - 1];
+}
+
 static uint64_t hash_bytes(const char *bytes, size_t length)
 {
     uint64_t h = length * UINT64_C(0x9e3779b97f4a7c15), word;
@@ -58,9 +73,7 @@ static uint64_t hash_bytes(const char *bytes, size_t length)
         h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
         h ^= h >> 32;
     }
-    word = 0;
-    memcpy(&word, bytes, length);
-    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    h = (h ^ last_bytes(bytes, length)) * UINT64_C(0xff51afd7ed558ccd);
     return h ^ h >> 32;
 }
 
@@ -68,14 +81,18 @@ uint32_t lac__vocab_find(const lac__vocab *vocab, const char *bytes, size_t leng
 {
     if (length == 0 || length > vocab->length_max)
         return LAC_TOKEN_NONE;
-    uint32_t at = (uint32_t)hash_bytes(bytes, length) & vocab->slot_mask;
-    for (; vocab->slots[at] != 0; at = (at + 1) & vocab->slot_mask) {
-        uint32_t id = vocab->slots[at] - 1;
+    uint64_t h = hash_bytes(bytes, length);
+    for (uint32_t at = (uint32_t)h & vocab->slot_mask;; at = (at + 1) & vocab->slot_mask) {
+        uint64_t slot = vocab->slots[at];
+        if (slot == 0)
+            return LAC_TOKEN_NONE;
+        if ((slot ^ h) >> 32 != 0)
+            continue;
+        uint32_t id = (uint32_t)slot - 1;
         if (lac__vocab_length(vocab, id) == length &&
             memcmp(vocab->bytes + vocab->starts[id], bytes, length) == 0)
             return id;
     }
-    return LAC_TOKEN_NONE;
 }
 
 /* A power of two at least twice `count`, so that probing ends. */
@@ -97,10 +114,11 @@ static void add_to_hash(lac__vocab *vocab, uint32_t id)
         vocab->length_max = length;
     if (lac__vocab_find(vocab, bytes, length) != LAC_TOKEN_NONE)
         return;
-    uint32_t at = (uint32_t)hash_bytes(bytes, length) & vocab->slot_mask;
+    uint64_t h = hash_bytes(bytes, length);
+    uint32_t at = (uint32_t)h & vocab->slot_mask;
     while (vocab->slots[at] != 0)
         at = (at + 1) & vocab->slot_mask;
-    vocab->slots[at] = id + 1;
+    vocab->slots[at] = (h >> 32 << 32) | (id + 1);
 }
 
 static lac_status read_types(const lac_gguf *gguf, lac__vocab *vocab, lac_error *err)
