@@ -1,18 +1,20 @@
 /* lacuna-engine inspect: what a model file holds, as a table or JSON. Main thread. Reads metadata
- * and the tensor table; of the weights only what the digest needs. */
+ * and the tensor table; of the weights only what the digest and the units' states need. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "chat/chat.h"
+#include "inspect_units.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 #include "tools.h"
 
 typedef struct {
-    char model[4096];
-    bool json;
+    char model[4096], against[4096];
+    double min_sparsity;
+    bool json, units, near_zero;
 } inspect_options;
 
 static const lac_option options[] = {
@@ -26,14 +28,36 @@ static const lac_option options[] = {
      .type = LAC_OPT_BOOL,
      .offset = offsetof(inspect_options, json),
      .help = "print one JSON object instead of a table"},
+    {.name = "units",
+     .type = LAC_OPT_BOOL,
+     .offset = offsetof(inspect_options, units),
+     .help = "list every unit, not only those that are not active"},
+    {.name = "near-zero",
+     .type = LAC_OPT_BOOL,
+     .offset = offsetof(inspect_options, near_zero),
+     .help = "also report units that are small but not zero; nothing acts on it"},
+    {.name = "min-sparsity",
+     .type = LAC_OPT_NUMBER,
+     .offset = offsetof(inspect_options, min_sparsity),
+     .preset = "0",
+     .low = 0,
+     .high = 1,
+     .value = "X",
+     .help = "fail when less than this share of the units is zeroed or erased"},
+    {.name = "against",
+     .type = LAC_OPT_STRING,
+     .offset = offsetof(inspect_options, against),
+     .size = sizeof(((inspect_options *)0)->against),
+     .value = "OLD",
+     .help = "show what changed since this file; fail when a unit that was not active is again"},
 };
 
 static const lac_tool_spec spec = {
     .name = "inspect",
-    .synopsis = "--model FILE [--json]",
+    .synopsis = "--model FILE [--json] [--min-sparsity X] [--against OLD]",
     .help =
         "Checks a model file and prints its architecture, sizes, tensors by type, tokenizer, chat\n"
-        "template family and digest.",
+        "template family and digest, and which units are provably zero.",
     .options = options,
     .options_count = sizeof options / sizeof options[0],
 };
@@ -55,6 +79,8 @@ typedef struct {
     lac_digest digest;
     type_sum types[TYPES_MAX];
     size_t types_count;
+    lac_tool_units units, old; /* old: with --against */
+    bool list_units, has_old;
 } findings;
 
 static void sum_types(findings *f)
@@ -162,6 +188,8 @@ static void print_json(const findings *f, lac_buf *out)
     json_text(out, "template_family", f->family);
     lac_buf_text(out, ",");
     json_text(out, "digest", hex);
+    lac_buf_text(out, ",");
+    lac_tool_units_json(&f->units, f->has_old ? &f->old : NULL, out);
     lac_buf_text(out, "}\n");
 }
 
@@ -200,6 +228,24 @@ static void print_table(const findings *f, lac_buf *out)
                    : f->has_template ? "of no known family"
                                      : "none");
     lac_buf_printf(out, "digest        %s\n", hex);
+    lac_tool_units_table(&f->units, f->has_old ? &f->old : NULL, f->list_units, out);
+}
+
+static lac_status units_read(const inspect_options *opt, findings *f, lac_error *err)
+{
+    f->list_units = opt->units;
+    lac_status status = lac_tool_units_read(f->model, opt->near_zero, &f->units, err);
+    if (status == LAC_OK)
+        status = lac_tool_units_gate(&f->units, opt->min_sparsity, err);
+    if (status != LAC_OK || !opt->against[0])
+        return status;
+    lac_model *old = NULL;
+    status = lac_model_open(opt->against, &old, err);
+    if (status == LAC_OK)
+        status = lac_tool_units_read(old, false, &f->old, err);
+    lac_model_close(&old);
+    f->has_old = status == LAC_OK;
+    return f->has_old ? lac_tool_units_against(&f->units, &f->old, opt->against, err) : status;
 }
 
 int lac_tool_inspect(int argc, char **argv)
@@ -222,6 +268,8 @@ int lac_tool_inspect(int argc, char **argv)
     if (lac_tokenizer_create(model->gguf, &tokenizer, &f.tokenizer_error) == LAC_OK)
         f.tokenizer = tokenizer;
     status = find_family(&f, &err);
+    if (status == LAC_OK)
+        status = units_read(&opt, &f, &err);
     if (status == LAC_OK) {
         sum_types(&f);
         lac_model_digest(model, &f.digest);
@@ -232,6 +280,8 @@ int lac_tool_inspect(int argc, char **argv)
         status = lac_tool_print(&out, &err);
     }
     lac_buf_free(&out);
+    lac_tool_units_free(&f.units);
+    lac_tool_units_free(&f.old);
     lac_tokenizer_destroy(&tokenizer);
     lac_model_close(&model);
     return status == LAC_OK ? LAC_TOOL_OK : lac_tool_fail(&spec, &err);

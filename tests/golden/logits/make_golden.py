@@ -5,8 +5,9 @@ pass says about them and about the default model.
 Needs numpy only. It shares nothing with the C code: its own GGUF reader and writer, its own
 (de)quantisation from the format's description, its own forward pass.
 
-    make_golden.py OUT_DIR                 writes tiny-*.gguf and tiny-*.golden
-    make_golden.py OUT_DIR --model FILE    also writes default.golden from the real model
+    make_golden.py OUT_DIR                 writes tiny-*.gguf, tiny-*.golden and tiny-*.mask-*.golden
+    make_golden.py OUT_DIR --model FILE    also writes default.golden from the default model
+    make_golden.py OUT_DIR --gemma FILE    also writes gemma.golden from Gemma 3 270M (needs 4 GB)
 
 Golden file, little-endian: b"LACGOLD1", u32 tokens, u32 rows, u32 top, tokens × u32 id, then for each
 row u32 position, f32 log of the probability outside the list (-inf: none), top × (u32 id, f32
@@ -20,10 +21,58 @@ import struct
 
 import numpy as np
 
-F32, F16, Q4_0, Q4_1, Q8_0, BF16 = 0, 1, 2, 3, 8, 30
-BLOCK = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q4_0: (32, 18), Q4_1: (32, 20), Q8_0: (32, 34)}
+F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16 = 0, 1, 2, 3, 6, 7, 8, 12, 13, 14, 30
+BLOCK = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q4_0: (32, 18), Q4_1: (32, 20), Q5_0: (32, 22),
+         Q5_1: (32, 24), Q8_0: (32, 34), Q4_K: (256, 144), Q5_K: (256, 176), Q6_K: (256, 210)}
 
 # ---------------------------------------------------------------- quantised formats
+
+
+def half(blocks, at):
+    return blocks[:, at:at + 2].copy().view("<f2").astype(np.float32)
+
+
+def bits(packed, width):
+    """Each byte's `width`-bit fields, lowest first: [blocks][8/width][bytes]."""
+    shifts = np.arange(0, 8, width, dtype=np.uint8)[None, :, None]
+    return packed[:, None, :] >> shifts & ((1 << width) - 1)
+
+
+def fifth_bits(packed):
+    """[blocks][32]: bit i of the 32-bit mask is weight i's."""
+    return np.unpackbits(packed, axis=1, bitorder="little")
+
+
+def scales_of_k(packed):
+    """The eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each whole in
+    bytes 0-3 and 4-7, the others' low nibbles in bytes 8-11 with their top two bits above the first
+    four."""
+    a, b, c = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
+    scale = np.concatenate([a & 63, c & 15 | a >> 6 << 4], axis=1)
+    minimum = np.concatenate([b & 63, c >> 4 | b >> 6 << 4], axis=1)
+    return scale.astype(np.float32), minimum.astype(np.float32)
+
+
+def dequantise_k(blocks, kind):
+    count = len(blocks)
+    if kind == Q6_K:
+        low, high, scale = blocks[:, 0:128], blocks[:, 128:192], blocks[:, 192:208].copy()
+        # Each half of 128 weights: 64 bytes of low nibbles, 32 bytes with four 2-bit tops.
+        q = np.empty((count, 2, 4, 32), np.int32)
+        for h in range(2):
+            nibbles = bits(low[:, 64 * h:64 * h + 64], 4).reshape(count, 4, 32)
+            q[:, h] = nibbles | bits(high[:, 32 * h:32 * h + 32], 2).astype(np.int32) << 4
+        q = q.reshape(count, 16, 16) - 32
+        scale = half(blocks, 208) * scale.view(np.int8).astype(np.float32)
+        return (scale[:, :, None] * q).astype(np.float32).reshape(-1)
+    scale, minimum = scales_of_k(blocks[:, 4:16])
+    packed = blocks[:, 16:144] if kind == Q4_K else blocks[:, 48:176]
+    # 32 bytes hold two groups of 32 weights, the low nibbles first.
+    q = bits(packed.reshape(-1, 32), 4).reshape(count, 8, 32).astype(np.int32)
+    if kind == Q5_K:
+        q |= bits(blocks[:, 16:48], 1).astype(np.int32) << 4
+    scale, minimum = half(blocks, 0) * scale, half(blocks, 2) * minimum
+    return (scale[:, :, None] * q - minimum[:, :, None]).astype(np.float32).reshape(-1)
 
 
 def dequantise(raw, kind, count):
@@ -36,16 +85,21 @@ def dequantise(raw, kind, count):
         return (np.frombuffer(raw, "<u2", count).astype(np.uint32) << 16).view(np.float32)
     weights, size = BLOCK[kind]
     blocks = np.frombuffer(raw, np.uint8, count // weights * size).reshape(-1, size)
-    scale = blocks[:, 0:2].copy().view("<f2").astype(np.float32)
+    if kind in (Q4_K, Q5_K, Q6_K):
+        return dequantise_k(blocks, kind)
+    scale = half(blocks, 0)
     if kind == Q8_0:
         return (scale * blocks[:, 2:].copy().view(np.int8).astype(np.float32)).reshape(-1)
-    packed = blocks[:, 2:] if kind == Q4_0 else blocks[:, 4:]
+    packed = blocks[:, -16:]
     # The low nibbles are the first 16 weights of a block, the high ones the last 16.
     nibbles = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.float32)
     if kind == Q4_0:
         return (scale * (nibbles - 8)).reshape(-1)
-    minimum = blocks[:, 2:4].copy().view("<f2").astype(np.float32)
-    return (scale * nibbles + minimum).reshape(-1)
+    if kind == Q5_0:
+        return (scale * (nibbles + 16 * fifth_bits(blocks[:, 2:6]) - 16)).reshape(-1)
+    if kind == Q5_1:
+        nibbles += 16 * fifth_bits(blocks[:, 4:8])
+    return (scale * nibbles + half(blocks, 2)).reshape(-1)
 
 
 def quantise(values, kind):
@@ -189,23 +243,35 @@ def rotate(x, base, halves):
     return out
 
 
-def attention(q, k, v):
-    """Causal softmax attention; q [T][H][D], k and v [T][G][D], H a multiple of G."""
+def attention(q, k, v, window, scale):
+    """Causal softmax attention; q [T][H][D], k and v [T][G][D], H a multiple of G. A window of n sees
+    its own position and the n - 1 before it; 0 sees all."""
     tokens, heads, dim = q.shape
     share = heads // k.shape[1]
-    future = np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
+    hidden = np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
+    if window:
+        hidden += np.tril(np.full((tokens, tokens), -np.inf, np.float32), -window)
     out = np.empty_like(q)
     for h in range(heads):
-        score = q[:, h] @ k[:, h // share].T / np.float32(math.sqrt(dim)) + future
+        score = q[:, h] @ k[:, h // share].T * np.float32(scale) + hidden
         score = np.exp(score - score.max(1, keepdims=True))
         out[:, h] = score / score.sum(1, keepdims=True) @ v[:, h // share]
     return out.reshape(tokens, heads * dim)
 
 
-def log_probs(model, ids):
-    """float64 log-probabilities [tokens][vocab] after each token."""
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)))
+
+
+def hidden_states(model, ids):
+    """What the last norm gets, [tokens][hidden]."""
     meta, t = model.meta, model.tensors
     arch = meta["general.architecture"]
+    gemma = arch == "gemma3"
 
     def fact(name, default=None):
         return meta.get(arch + "." + name, default)
@@ -213,11 +279,15 @@ def log_probs(model, ids):
     eps = fact("attention.layer_norm_rms_epsilon")
     heads = fact("attention.head_count")
     groups = fact("attention.head_count_kv", heads)
-    base = fact("rope.freq_base", 10000.0)
     halves = arch != "llama"
     h = t["token_embd.weight"][ids]
+    if gemma:
+        h = h * np.float32(math.sqrt(h.shape[1]))
     for layer in range(fact("block_count")):
         w = {n[len("blk.%d." % layer):]: a for n, a in t.items() if n.startswith("blk.%d." % layer)}
+        base, window = fact("rope.freq_base", 10000.0), 0
+        if gemma and layer % 6 != 5:
+            base, window = 10000.0, fact("attention.sliding_window")
         x = rms_norm(h, w["attn_norm.weight"], eps)
         q, k, v = (x @ w["attn_%s.weight" % n].T + w.get("attn_%s.bias" % n, np.float32(0))
                    for n in "qkv")
@@ -227,15 +297,24 @@ def log_probs(model, ids):
         if "attn_q_norm.weight" in w:
             q = rms_norm(q, w["attn_q_norm.weight"], eps)
             k = rms_norm(k, w["attn_k_norm.weight"], eps)
-        h = h + attention(rotate(q, base, halves), rotate(k, base, halves), v) \
-            @ w["attn_output.weight"].T
+        x = attention(rotate(q, base, halves), rotate(k, base, halves), v, window,
+                      1 / math.sqrt(q.shape[2])) @ w["attn_output.weight"].T
+        h = h + (rms_norm(x, w["post_attention_norm.weight"], eps) if gemma else x)
         x = rms_norm(h, w["ffn_norm.weight"], eps)
-        gate = x @ w["ffn_gate.weight"].T
-        h = h + (gate / (1 + np.exp(-gate)) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
-    head = t.get("output.weight", t["token_embd.weight"])
-    logits = (rms_norm(h, t["output_norm.weight"], eps) @ head.T).astype(np.float64)
+        act = gelu_tanh if gemma else silu
+        x = (act(x @ w["ffn_gate.weight"].T) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
+        h = h + (rms_norm(x, w["post_ffw_norm.weight"], eps) if gemma else x)
+    return rms_norm(h, t["output_norm.weight"], eps)
+
+
+def log_probs(model, ids, rows):
+    """float64 log-probabilities after the tokens at `rows`: row → [vocab]."""
+    h = hidden_states(model, ids)[rows]
+    head = model.tensors.get("output.weight", model.tensors["token_embd.weight"])
+    logits = (h @ head.T).astype(np.float64)
     top = logits.max(1, keepdims=True)
-    return logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+    logits -= top + np.log(np.exp(logits - top).sum(1, keepdims=True))
+    return dict(zip(rows, logits))
 
 
 def write_golden(path, ids, logp, rows, top):
@@ -299,7 +378,7 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
         if arch == "qwen2":
             for n, width in (("q", heads), ("k", groups), ("v", groups)):
                 vector(p + "attn_%s.bias" % n, width * dim, 0, 0.3)
-        if arch == "qwen3":
+        if arch in ("qwen3", "gemma3"):
             vector(p + "attn_q_norm.weight", dim, 1, 0.2)
             vector(p + "attn_k_norm.weight", dim, 1, 0.2)
         matrix(p + "attn_output.weight", hidden, heads * dim)
@@ -307,6 +386,9 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
         matrix(p + "ffn_gate.weight", ffn, hidden)
         matrix(p + "ffn_up.weight", ffn, hidden)
         matrix(p + "ffn_down.weight", hidden, ffn)
+        if arch == "gemma3":
+            vector(p + "post_attention_norm.weight", hidden, 0.4, 0.1)
+            vector(p + "post_ffw_norm.weight", hidden, 0.4, 0.1)
     vector("output_norm.weight", hidden, 1, 0.1)
     if not tied:
         matrix("output.weight", len(tokens), hidden, 2.0)
@@ -323,6 +405,9 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
         "tokenizer.ggml.merges": merges, "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.add_bos_token": False,
     }
+    if arch == "gemma3":
+        meta[arch + ".rope.freq_base"] = 1000000.0
+        meta[arch + ".attention.sliding_window"] = 21
     write_gguf(path, meta, tensors)
 
 
@@ -335,7 +420,19 @@ TINY = {
     "llama-q4_1":    ("llama", Q4_1, Q8_0, 96, 6, 2, 160, 3, True),
     "qwen2-bf16":    ("qwen2", BF16, BF16, 64, 4, 2, 96, 2, False),
     "qwen3-q4_0":    ("qwen3", Q4_0, Q8_0, 64, 6, 2, 96, 3, True),
+    # 13 layers: the 6th and the 12th see everything, the others 21 positions.
+    "gemma3-f32":    ("gemma3", F32, F32, 32, 4, 1, 64, 7, True),
+    "gemma3-q8_0":   ("gemma3", Q8_0, Q8_0, 64, 4, 2, 96, 13, True),
 }
+
+# Masks by tiny model: one attention, one FFN, several, a whole layer.
+MASKS = {"llama-f32": ["A1", "F0"], "llama-q4_1": ["A1", "A0,F2"], "qwen2-bf16": ["A0", "A1,F1"],
+         "qwen3-q4_0": ["A1", "A0,F0"]}
+
+
+def mask_units(text):
+    return {(unit[0], int(unit[1:])) for unit in text.split(",")}
+
 
 # ---------------------------------------------------------------- ids of a text for the real model
 
@@ -372,10 +469,39 @@ def encode(model, text):
     return out
 
 
+def encode_sentencepiece(model, text):
+    """Greedy merges by score over words that start with a space."""
+    ids = {t: i for i, t in enumerate(model.meta["tokenizer.ggml.tokens"])}
+    scores = model.meta["tokenizer.ggml.scores"]
+    out = [model.meta["tokenizer.ggml.bos_token_id"]]
+    for word in re.findall(r"\n+| {2,}|[ ]?[^ \n]+", text):
+        parts = [word] if word.isspace() else list(word.replace(" ", "\u2581"))
+        while len(parts) > 1:
+            best = max(range(len(parts) - 1),
+                       key=lambda i: scores[ids[parts[i] + parts[i + 1]]]
+                       if parts[i] + parts[i + 1] in ids else -math.inf)
+            if parts[best] + parts[best + 1] not in ids:
+                break
+            parts[best:best + 2] = [parts[best] + parts[best + 1]]
+        out += [ids[p] for p in parts]
+    return out
+
+
+def real_model(path, golden, ids, rows):
+    model = Reader(path)
+    ids = ids(model)
+    rows = rows(len(ids))
+    logp = log_probs(model, ids, rows)
+    print("%s: %d tokens, mean nll %.4f" %
+          (golden, len(ids), -np.mean([logp[i][ids[i + 1]] for i in rows if i + 1 < len(ids)])))
+    write_golden(golden, ids, logp, rows, 64)
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("out_dir")
     options.add_argument("--model")
+    options.add_argument("--gemma")
     options = options.parse_args()
     for seed, (name, facts) in enumerate(TINY.items()):
         path = os.path.join(options.out_dir, "tiny-" + name)
@@ -384,14 +510,15 @@ def main():
         vocab = len(model.tensors["token_embd.weight"])
         ids = np.random.default_rng(100 + seed).integers(3, vocab, 100).tolist()
         rows = [0, 1, 6, 15, 30, 31, 32, 33, 47, 62, 63, 64, 65, 80, 99]
-        write_golden(path + ".golden", ids, log_probs(model, ids), rows, vocab)
+        write_golden(path + ".golden", ids, log_probs(model, ids, rows), rows, vocab)
     if options.model:
-        model = Reader(options.model)
-        ids = encode(model, TEXT)
-        logp = log_probs(model, ids)
-        print("default: %d tokens, mean nll %.4f" %
-              (len(ids), -np.mean([logp[i, ids[i + 1]] for i in range(len(ids) - 1)])))
-        write_golden(os.path.join(options.out_dir, "default.golden"), ids, logp, range(len(ids)), 64)
+        real_model(options.model, os.path.join(options.out_dir, "default.golden"),
+                   lambda model: encode(model, TEXT), lambda count: list(range(count)))
+    if options.gemma:
+        # Three texts are longer than a window, and in other letters they are not copies.
+        real_model(options.gemma, os.path.join(options.out_dir, "gemma.golden"),
+                   lambda model: encode_sentencepiece(model, "\n\n".join([TEXT, TEXT.lower(), TEXT.upper()])),
+                   lambda count: list(range(0, count, 10)))
 
 
 main()

@@ -1,6 +1,8 @@
 /* Logits of the engine against an independent float32 forward pass (make_golden.py): mean KL and
- * how often the most probable token is the same. Arguments: MODEL GOLDEN ISA KL_MAX TOP1_MIN. MODEL
- * "default" is the default model, found as tests find it; without it the test is skipped (77). */
+ * how often the most probable token is the same. Arguments: MODEL GOLDEN ISA KL_MAX TOP1_MIN
+ * [MASK]. MODEL "default" is the default model, found as tests find it; without it the test is
+ * skipped (77). With a mask the class runs beside full, so that the step itself leaves the units
+ * out. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,17 +101,30 @@ static void compare_row(void *arg, size_t index, const float *logits)
     c->next++;
 }
 
-static const char *default_model(char *out, size_t size)
+/* A model's file, or NULL: what the environment variable names, else the file in the cache. */
+static const char *real_model(const char *variable, const char *name, char *out, size_t size)
 {
-    const char *given = getenv("LACUNA_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME");
+    const char *given = getenv(variable), *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     if (given && *given)
         snprintf(out, size, "%s", given);
     else if (cache && *cache)
-        snprintf(out, size, "%s/lacuna/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
+        snprintf(out, size, "%s/lacuna/%s", cache, name);
     else
-        snprintf(out, size, "%s/.cache/lacuna/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
-    return access(out, R_OK) == 0 ? out : NULL;
+        snprintf(out, size, "%s/.cache/lacuna/%s", home ? home : "", name);
+    if (access(out, R_OK) == 0)
+        return out;
+    printf("skipped: %s is not there (%s, or the cache folder)\n", name, variable);
+    return NULL;
+}
+
+static const char *model_path(const char *model, char *out, size_t size)
+{
+    if (strcmp(model, "default") == 0)
+        return real_model("LACUNA_TEST_MODEL", "SmolLM2-135M-Instruct.Q4_1.gguf", out, size);
+    if (strcmp(model, "gemma") == 0)
+        return real_model("LACUNA_TEST_GEMMA", "gemma-3-270m-q4_k_m.gguf", out, size);
+    return model;
 }
 
 int main(int argc, char **argv)
@@ -117,16 +132,17 @@ int main(int argc, char **argv)
     char path[4096];
     double kl_limit, same_limit;
     lac_engine_options options = {.slots = 1, .kv_bytes = 64 << 20};
-    if (argc != 6 || !lac_isa_parse(argv[3], &options.isa) ||
+    if (argc < 6 || argc > 7 || !lac_isa_parse(argv[3], &options.isa) ||
         !lac_parse_f64(argv[4], 0, 10, &kl_limit) || !lac_parse_f64(argv[5], 0, 1, &same_limit))
-        die("usage: test_logits MODEL GOLDEN ISA KL_MAX TOP1_MIN");
-    options.model_path =
-        strcmp(argv[1], "default") == 0 ? default_model(path, sizeof(path)) : argv[1];
-    if (!options.model_path) {
-        printf(
-            "skipped: the default model is not there (LACUNA_TEST_MODEL, or the cache folder)\n");
+        die("usage: test_logits MODEL GOLDEN ISA KL_MAX TOP1_MIN [MASK]");
+    lac_engine_class class = {.name = "masked"};
+    if (argc == 7 && lac_mask_parse(argv[6], LAC_LAYERS_MAX, &class.mask, NULL) != LAC_OK)
+        die("MASK is no mask");
+    options.classes = &class;
+    options.classes_count = argc == 7;
+    options.model_path = model_path(argv[1], path, sizeof(path));
+    if (!options.model_path)
         return SKIPPED;
-    }
     golden_file golden = {0};
     golden_read(argv[2], &golden);
     lac_error err = {0};
@@ -134,8 +150,8 @@ int main(int argc, char **argv)
     if (lac_engine_create(&options, &engine, &err) != LAC_OK)
         die(err.text);
     comparison c = {.golden = &golden, .vocab = lac_engine_model(engine)->vocab};
-    if (lac_engine_score(engine, golden.tokens, golden.tokens_count, compare_row, &c, &err) !=
-        LAC_OK)
+    if (lac_engine_score_as(engine, options.classes_count, golden.tokens, golden.tokens_count,
+                            compare_row, &c, &err) != LAC_OK)
         die(err.text);
     if (c.next != golden.rows_count)
         die("the engine did not report every golden row");
