@@ -233,6 +233,22 @@ START_TEST(failed_probe_opens_again)
 }
 END_TEST
 
+START_TEST(nonsense_opens_the_breaker_too)
+{
+    bench_open(&B);
+    join_many(1);
+    for (uint64_t i = 1; i <= LAC_BREAKER_FAILURES; i++) {
+        tick(&B, 0);
+        ck_assert(metric(&B, "lacuna_breakers_open", "") == 0);
+        output(&B, 1, sessions[0], submit_and_dispatch(&B, 50, i), 9, 1, LAC_FINISH_NONE);
+        cancel(&B, 50, i);
+    }
+    tick(&B, 0);
+    ck_assert(metric(&B, "lacuna_breakers_open", "") == 1);
+    bench_close(&B);
+}
+END_TEST
+
 TCase *verdict_case(void)
 {
     TCase *c = tcase_create("verdict");
@@ -245,6 +261,7 @@ TCase *verdict_case(void)
     tcase_add_test(c, slower_than_itself_is_sick);
     tcase_add_test(c, load_and_company_are_no_sickness);
     tcase_add_test(c, breaker_opens_half_opens_closes);
+    tcase_add_test(c, nonsense_opens_the_breaker_too);
     tcase_add_test(c, failed_probe_opens_again);
     return c;
 }
