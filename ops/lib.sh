@@ -247,7 +247,7 @@ build() {
     }
     step "$log" "building $preset" \
         cmake --build "$lac_root/build/$preset" ${1:+--target "$@"} || {
-        grep -E 'error|FAILED|No space left' "$log" | head -n 10 | sed 's/^/    /' >&2
+        grep -E 'error:|^FAILED|No space left' "$log" | head -n 10 | sed 's/^/    /' >&2
         fail "the build of the preset $preset failed"
     }
 }
