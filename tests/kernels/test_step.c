@@ -304,12 +304,13 @@ START_TEST(a_unit_with_no_row_is_not_touched)
     /* Nothing of its KV was written: the poison is whole. */
     for (size_t i = 0; i < e.pages * e.page_bytes; i++)
         ck_assert_uint_eq(((uint8_t *)e.kv[0])[i], 0xff);
-    /* Its weights may be anything. */
-    memset(e.w[1 + 12]->data, 0xee, 64); /* not in the lists: unit 1 does run, so this must show */
-    memset(e.w[1 + PER_LAYER + 12]->data, 0xee, 64); /* unit 3: erased, must not show */
-    r->length[0] = 0;
-    r->next_page = 0;
-    memset(e.w[1 + 12]->data, 0, 64);
+    /* Erased weights may be anything; those of a unit that runs must show. */
+    memset(e.w[1 + PER_LAYER + 12]->data, 0x33, 256); /* gate of unit 3 */
+    r->length[0] = r->next_page = 0;
+    feed(r, &rows, 1, lists, again);
+    ck_assert_mem_eq(logits, again, sizeof logits);
+    memset(e.w[1 + 12]->data, 0x33, 256); /* gate of unit 1 */
+    r->length[0] = r->next_page = 0;
     feed(r, &rows, 1, lists, again);
     ck_assert(memcmp(logits, again, sizeof logits) != 0);
     free(r);
