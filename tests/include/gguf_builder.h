@@ -144,6 +144,11 @@ static inline void build_i32s(builder *b, const char *name, const int32_t *value
     lac_buf_add(build_array(b, name, LAC_GGUF_I32, count), values, count * sizeof *values);
 }
 
+static inline void build_f32s(builder *b, const char *name, const float *values, size_t count)
+{
+    lac_buf_add(build_array(b, name, LAC_GGUF_F32, count), values, count * sizeof *values);
+}
+
 /* ---- tensors */
 static inline build_tensor *build_tensor_at(builder *b, const char *name)
 {
@@ -230,12 +235,12 @@ static inline void build_finish(const builder *b, lac_buf *out)
 /* ---- a tiny model: 2 layers, 4 heads of 8, 2 for keys and values, 32 hidden, 64 ffn, 9 tokens */
 enum { TINY_LAYERS = 2, TINY_HIDDEN = 32, TINY_FFN = 64, TINY_KV = 16, TINY_VOCAB = 9 };
 
-static inline void build_tiny_layer(builder *b, int layer, bool bias, bool qk_norm)
+static inline void build_tiny_layer(builder *b, int layer, bool bias, bool qk_norm, bool post_norm)
 {
     static const struct {
         const char *name;
         uint64_t columns, rows;
-        int group; /* 0 always, 1 biases, 2 norms of q and k */
+        int group; /* 0 always, 1 biases, 2 norms of q and k, 3 norms of what is added */
     } parts[] = {
         {"attn_norm.weight", TINY_HIDDEN, 0, 0},
         {"attn_q.weight", TINY_HIDDEN, TINY_HIDDEN, 0},
@@ -247,14 +252,17 @@ static inline void build_tiny_layer(builder *b, int layer, bool bias, bool qk_no
         {"attn_q_norm.weight", 8, 0, 2},
         {"attn_k_norm.weight", 8, 0, 2},
         {"attn_output.weight", TINY_HIDDEN, TINY_HIDDEN, 0},
+        {"post_attention_norm.weight", TINY_HIDDEN, 0, 3},
         {"ffn_norm.weight", TINY_HIDDEN, 0, 0},
         {"ffn_gate.weight", TINY_HIDDEN, TINY_FFN, 0},
         {"ffn_up.weight", TINY_HIDDEN, TINY_FFN, 0},
         {"ffn_down.weight", TINY_FFN, TINY_HIDDEN, 0},
+        {"post_ffw_norm.weight", TINY_HIDDEN, 0, 3},
     };
     char name[64];
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if ((parts[i].group == 1 && !bias) || (parts[i].group == 2 && !qk_norm))
+        if ((parts[i].group == 1 && !bias) || (parts[i].group == 2 && !qk_norm) ||
+            (parts[i].group == 3 && !post_norm))
             continue;
         snprintf(name, sizeof name, "blk.%d.%s", layer, parts[i].name);
         build_add_tensor(b, name, parts[i].rows ? LAC_TYPE_Q4_0 : LAC_TYPE_F32, parts[i].columns,
@@ -278,7 +286,7 @@ static inline void build_tiny_tokenizer(builder *b)
     build_u32(b, "tokenizer.ggml.eos_token_id", 7);
 }
 
-/* `arch` is llama, qwen2 or qwen3. */
+/* `arch` is llama, qwen2, qwen3 or gemma3. */
 static inline void build_tiny(builder *b, const char *arch)
 {
     char key[80];
@@ -304,8 +312,10 @@ static inline void build_tiny(builder *b, const char *arch)
     build_f32(b, key, 10000.0f);
     build_tiny_tokenizer(b);
     build_add_tensor(b, "token_embd.weight", LAC_TYPE_Q8_0, TINY_HIDDEN, TINY_VOCAB);
+    bool gemma = strcmp(arch, "gemma3") == 0;
     for (int layer = 0; layer < TINY_LAYERS; layer++)
-        build_tiny_layer(b, layer, strcmp(arch, "qwen2") == 0, strcmp(arch, "qwen3") == 0);
+        build_tiny_layer(b, layer, strcmp(arch, "qwen2") == 0, gemma || strcmp(arch, "qwen3") == 0,
+                         gemma);
     build_add_tensor(b, "output_norm.weight", LAC_TYPE_F32, TINY_HIDDEN, 0);
 }
 

@@ -119,11 +119,11 @@ void lac__spm_destroy(lac__spm **spm)
 
 /* ---- one word ---- */
 
+/* A symbol lies at the number of its first byte, and ends where the next one starts. */
 typedef struct {
-    uint32_t start, length; /* bytes of the word; length 0 once swallowed by its left neighbour */
-    uint32_t prev, next;
-    uint32_t id;   /* or LAC_TOKEN_NONE: no token spells it */
-    uint32_t pair; /* what it and its right neighbour spell, or LAC_TOKEN_NONE */
+    uint32_t prev, next; /* NOWHERE before the first, the word's length after the last */
+    uint32_t pair;       /* what it and its right neighbour spell, or LAC_TOKEN_NONE */
+    uint32_t rank;       /* of the pair */
 } symbol;
 
 /* A word that was met before and where its ids lie in the output. */
@@ -160,16 +160,18 @@ void lac__spm_call_destroy(lac__spm_call **call)
     *call = NULL;
 }
 
-static void push_pair(lac__spm_call *call, const char *word, uint32_t position)
+static void push_pair(lac__spm_call *call, const char *word, size_t length, uint32_t position)
 {
     symbol *s = &call->symbols[position];
     s->pair = LAC_TOKEN_NONE;
-    if (s->next == NOWHERE)
+    if (s->next == length)
         return;
-    size_t length = (size_t)s->length + call->symbols[s->next].length;
-    s->pair = lac__vocab_find(call->spm->vocab, word + s->start, length);
-    if (s->pair != LAC_TOKEN_NONE)
-        lac__queue_push(&call->queue, call->spm->ranks[s->pair], position);
+    s->pair =
+        lac__vocab_find(call->spm->vocab, word + position, call->symbols[s->next].next - position);
+    if (s->pair == LAC_TOKEN_NONE)
+        return;
+    s->rank = call->spm->ranks[s->pair];
+    lac__queue_push(&call->queue, s->rank, position);
 }
 
 /* One symbol a character, or a byte where the text is no UTF-8; returns how many. */
@@ -180,41 +182,32 @@ static size_t fill_symbols(lac__spm_call *call, const char *word, size_t length)
         call->symbols = lac_realloc(call->symbols, call->symbols_size, sizeof *call->symbols);
     }
     size_t n = 0;
-    for (size_t i = 0; i < length; n++) {
+    uint32_t prev = NOWHERE;
+    for (uint32_t i = 0, next; i < length; prev = i, i = next, n++) {
         uint32_t code;
         int bytes = (unsigned char)word[i] < 0x80 ? 1 : lac_utf8_next(word + i, length - i, &code);
-        symbol *s = &call->symbols[n];
-        *s = (symbol){.start = (uint32_t)i,
-                      .length = bytes ? (uint32_t)bytes : 1,
-                      .prev = (uint32_t)n - 1,
-                      .next = (uint32_t)n + 1,
-                      .pair = LAC_TOKEN_NONE};
-        s->id = lac__vocab_find(call->spm->vocab, word + i, s->length);
-        i += s->length;
+        next = i + (bytes ? (uint32_t)bytes : 1);
+        call->symbols[i] = (symbol){.prev = prev, .next = next, .pair = LAC_TOKEN_NONE};
     }
-    call->symbols[n - 1].next = NOWHERE; /* prev of the first is 0 − 1 = NOWHERE already */
     return n;
 }
 
-static void merge_all(lac__spm_call *call, const char *word)
+static void merge_all(lac__spm_call *call, const char *word, size_t length)
 {
     uint64_t entry;
     while (lac__queue_pop(&call->queue, call->symbols, sizeof *call->symbols, &entry)) {
         uint32_t position = (uint32_t)entry;
         symbol *left = &call->symbols[position];
-        if (left->pair == LAC_TOKEN_NONE || call->spm->ranks[left->pair] != entry >> 32)
+        if (left->pair == LAC_TOKEN_NONE || left->rank != entry >> 32)
             continue; /* changed since it was queued */
         symbol *right = &call->symbols[left->next];
-        left->id = left->pair;
-        left->length += right->length;
         left->next = right->next;
-        right->length = 0;
         right->pair = LAC_TOKEN_NONE;
-        if (left->next != NOWHERE)
+        if (left->next != length)
             call->symbols[left->next].prev = position;
         if (left->prev != NOWHERE)
-            push_pair(call, word, left->prev);
-        push_pair(call, word, position);
+            push_pair(call, word, length, left->prev);
+        push_pair(call, word, length, position);
     }
 }
 
@@ -236,17 +229,17 @@ static void add_bytes(const lac__spm *spm, const char *bytes, size_t length, lac
 static void add_word(lac__spm_call *call, const char *word, size_t length, lac__ids *out)
 {
     LAC_ASSERT(length > 0 && length <= LAC_PROMPT_BYTES_MAX + 1);
-    size_t n = fill_symbols(call, word, length);
-    lac__queue_start(&call->queue, n);
-    for (size_t i = 0; i + 1 < n; i++)
-        push_pair(call, word, (uint32_t)i);
-    merge_all(call, word);
-    for (uint32_t at = 0; at != NOWHERE; at = call->symbols[at].next) {
-        const symbol *s = &call->symbols[at];
-        if (s->id != LAC_TOKEN_NONE)
-            lac__ids_add(out, s->id);
+    lac__queue_start(&call->queue, fill_symbols(call, word, length));
+    for (uint32_t at = 0; at < length; at = call->symbols[at].next)
+        push_pair(call, word, length, at);
+    merge_all(call, word, length);
+    for (uint32_t at = 0, next; at < length; at = next) {
+        next = call->symbols[at].next;
+        uint32_t id = lac__vocab_find(call->spm->vocab, word + at, next - at);
+        if (id != LAC_TOKEN_NONE)
+            lac__ids_add(out, id);
         else
-            add_bytes(call->spm, word + s->start, s->length, out);
+            add_bytes(call->spm, word + at, next - at, out);
     }
     lac__queue_finish(&call->queue);
 }

@@ -94,6 +94,44 @@ START_TEST(qwen_facts)
 }
 END_TEST
 
+START_TEST(gemma_facts)
+{
+    builder b;
+    build_tiny(&b, "gemma3");
+    build_u32(&b, "gemma3.attention.sliding_window", 5);
+    build_u32(&b, "gemma3.attention.sliding_window_pattern", 2);
+    build_f32(&b, "gemma3.rope.freq_base", 1e6f);
+    lac_model *m = open_model(&b, "x.gguf");
+    ck_assert_int_eq(m->rope_style, LAC_MODEL_ROPE_HALVES);
+    ck_assert_int_eq(m->activation, LAC_ACTIVATION_GELU_TANH);
+    ck_assert_float_eq_tol(m->embed_scale * m->embed_scale, TINY_HIDDEN, 1e-4f);
+    ck_assert_uint_eq(m->layers[0].window, 5);
+    ck_assert_float_eq(m->layers[0].rope_base, 1e4f);
+    ck_assert_uint_eq(m->layers[1].window, 0);
+    ck_assert_float_eq(m->layers[1].rope_base, 1e6f);
+    ck_assert(m->layers[1].q_norm && m->layers[1].attn_post_norm && m->layers[1].ffn_post_norm);
+    ck_assert(m->tied);
+    close_model(m);
+}
+END_TEST
+
+START_TEST(gemma_needs_its_window)
+{
+    builder b;
+    lac_gguf *gguf = NULL;
+    lac_model *model = NULL;
+    lac_error err = {0};
+    build_tiny(&b, "gemma3");
+    build_finish(&b, &file_bytes);
+    ck_assert_int_eq(lac_gguf_parse(file_bytes.data, file_bytes.length, &gguf, &err), LAC_OK);
+    ck_assert_int_eq(lac_model_from_gguf(gguf, "x", &model, &err), LAC_ECORRUPT);
+    ck_assert_str_eq(err.text, "key gemma3.attention.sliding_window: missing");
+    lac_gguf_close(&gguf);
+    lac_buf_free(&file_bytes);
+    build_free(&b);
+}
+END_TEST
+
 START_TEST(qwen2_needs_its_biases)
 {
     builder b;
@@ -415,6 +453,8 @@ int main(void)
     TCase *tcase = tcase_create("facts");
     tcase_add_test(tcase, llama_facts);
     tcase_add_test(tcase, qwen_facts);
+    tcase_add_test(tcase, gemma_facts);
+    tcase_add_test(tcase, gemma_needs_its_window);
     tcase_add_test(tcase, qwen2_needs_its_biases);
     tcase_add_test(tcase, own_head_and_rope_forms);
     tcase_add_test(tcase, defaults);

@@ -79,6 +79,64 @@ START_TEST(merges_in_order)
 }
 END_TEST
 
+/* "▁" a b ab ▁ab, a byte token for 0xC3 alone, and a user-defined run of two spaces. */
+static void tiny_sentencepiece(builder *b, bool prefix)
+{
+    static const char *const tokens[] = {"<unk>",
+                                         "<s>",
+                                         "\xe2\x96\x81",
+                                         "a",
+                                         "b",
+                                         "ab",
+                                         "\xe2\x96\x81"
+                                         "ab",
+                                         "<0xC3>",
+                                         "<0xA9>",
+                                         "ba",
+                                         "  "};
+    static const int32_t types[] = {2, 3, 1, 1, 1, 1, 1, 6, 6, 1, 4};
+    static const float scores[] = {0, 0, -5, -6, -7, -2, -3, 0, 0, -2, 0};
+    tiny(b);
+    build_text(b, "tokenizer.ggml.model", "llama");
+    build_texts(b, "tokenizer.ggml.tokens", tokens, 11);
+    build_i32s(b, "tokenizer.ggml.token_type", types, 11);
+    build_f32s(b, "tokenizer.ggml.scores", scores, 11);
+    build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
+    build_u32(b, "tokenizer.ggml.bos_token_id", 1);
+    build_u32(b, "tokenizer.ggml.eos_token_id", 1);
+    build_bool(b, "tokenizer.ggml.add_space_prefix", prefix);
+}
+
+START_TEST(sentencepiece)
+{
+    builder b;
+    lac_encode_options plain = {0}, special = {.special = true};
+    tiny_sentencepiece(&b, false);
+    must_create(&b);
+    ck_assert_str_eq(lac_tokenizer_name(tokenizer), "sentencepiece/bpe");
+    ck_assert(lac_tokenizer_add_bos(tokenizer));
+    expect_text("", plain, "");
+    expect_text("ab ab", plain, "5 6");
+    expect_text("aba", plain, "5 3"); /* ab and ba score the same: the left one merges */
+    expect_text("bab", plain, "9 4");
+    expect_text("a  b", plain, "3 10 4");
+    expect_text("ab\xe2\x96\x81"
+                "ab",
+                plain, "5 6"); /* U+2581 is a space */
+    expect_text("a\xc3\xa9", plain, "3 7 8");
+    expect_text("a\xc3", plain, "3 7"); /* no UTF-8: its byte */
+    expect_text("azb", plain, "3 0 4"); /* no token and no byte token */
+    expect_text("<s>ab", special, "1 5");
+    destroy();
+    tiny_sentencepiece(&b, true);
+    must_create(&b);
+    expect_text("", plain, "");
+    expect_text("ab ab", plain, "6 6");
+    expect_text("<s>ab<s>", special, "1 6 1");
+    destroy();
+}
+END_TEST
+
 START_TEST(special_texts)
 {
     builder b;
@@ -337,6 +395,8 @@ static void long_token(builder *b, size_t length)
       build_drop(b, "tokenizer.ggml.model"))                                                       \
     X(model_kind, ECORRUPT, "key tokenizer.ggml.model: is of kind u32",                            \
       build_u32(b, "tokenizer.ggml.model", 1))                                                     \
+    X(scores_missing, ECORRUPT, "key tokenizer.ggml.scores: missing",                              \
+      build_text(b, "tokenizer.ggml.model", "llama"))                                              \
     X(model_unknown, EUNSUPPORTED, "\"bert\" is not one of gpt2",                                  \
       build_text(b, "tokenizer.ggml.model", "bert"))                                               \
     X(pre_unknown, EUNSUPPORTED, "\"nope\" is not one of gpt-2",                                   \
@@ -426,6 +486,7 @@ int main(void)
     TCase *tcase = tcase_create("behaviour");
     tcase_add_test(tcase, merges_in_order);
     tcase_add_test(tcase, special_texts);
+    tcase_add_test(tcase, sentencepiece);
     tcase_add_test(tcase, user_defined_texts);
     tcase_add_test(tcase, ranks_beat_positions);
     tcase_add_test(tcase, named_tokens);
