@@ -1,9 +1,12 @@
 /* The engine on the default model, when it is there: the same greedy text alone, in a batch of
- * eight mixed prompts, at one and two threads; memory within its bound. */
+ * eight mixed prompts, at one and two threads; memory within its bound; what masks cost and save.
+ */
+#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "runner.h"
 
 enum { PROMPTS = 8, ANSWER = 24, SKIPPED = 77 };
@@ -112,6 +115,137 @@ START_TEST(memory_stays_within_its_bound)
 }
 END_TEST
 
+/* ---- masks ---- */
+
+enum { MASKS = 5, SCORED_MAX = 600 };
+static const char *const mask_texts[MASKS] = {"A25", "A25,A7", "A25,A7,A26,A22",
+                                              "A25,A7,A26,A22,A9,A13,A29,A10",
+                                              "A25,A7,A26,A22,A9,A13,A29,A10,F14,F25,F17,F16"};
+static lac_engine_class mask_classes[MASKS];
+
+/* Lines like a program's log, none alike. */
+static uint32_t *structured_ids(const lac_engine *engine, size_t *count)
+{
+    static const char *const units[] = {"lamp", "horn", "pump", "radio"};
+    static const char *const levels[] = {"info", "info", "warn", "info", "error"};
+    lac_buf text = {0};
+    for (uint32_t i = 0; i < 4; i++)
+        lac_buf_printf(&text,
+                       "2031-03-05 07:%02u:%02u level=%s unit=%s id=%u msg=\"state changed\" "
+                       "amps=%u.%02u\n",
+                       14 + i, (i * 17) % 60, levels[i % 5], units[(i * 3) % 4], 1000 + i * 7,
+                       1 + i % 3, (i * 29) % 100);
+    uint32_t *ids = NULL;
+    lac_error err = {0};
+    lac_status status = lac_tokenizer_encode(lac_engine_tokenizer(engine), text.data, text.length,
+                                             (lac_encode_options){0}, &ids, count, &err);
+    ck_assert_msg(status == LAC_OK, "%s", err.text);
+    lac_buf_free(&text);
+    ck_assert_uint_le(*count, SCORED_MAX);
+    return ids;
+}
+
+typedef struct {
+    uint32_t vocab;
+    float *full; /* [count][vocab] log-probabilities of the first pass */
+    bool first;
+    double kl;
+} kl_sum;
+
+static void kl_take(void *arg, size_t index, const float *logits)
+{
+    kl_sum *s = arg;
+    float *full = s->full + index * s->vocab;
+    double top = logits[0], sum = 0;
+    for (uint32_t i = 1; i < s->vocab; i++)
+        top = logits[i] > top ? logits[i] : top;
+    for (uint32_t i = 0; i < s->vocab; i++)
+        sum += expf((float)(logits[i] - top));
+    double total = top + log(sum);
+    for (uint32_t i = 0; i < s->vocab; i++) {
+        if (s->first)
+            full[i] = (float)(logits[i] - total);
+        else
+            s->kl += expf(full[i]) * (full[i] - (logits[i] - total));
+    }
+}
+
+static lac_engine *mask_engine(void)
+{
+    lac_engine_options options = {.model_path = model_path,
+                                  .threads = 1,
+                                  .kv_bytes = 128 << 20,
+                                  .classes = mask_classes,
+                                  .classes_count = MASKS};
+    for (uint32_t m = 0; m < MASKS; m++) {
+        mask_classes[m] = (lac_engine_class){.name = mask_texts[m]};
+        ck_assert_int_eq(lac_mask_parse(mask_texts[m], 30, &mask_classes[m].mask, NULL), LAC_OK);
+    }
+    return runner_engine(&options);
+}
+
+/* One attention unit of 30 is nearly free on structured text, one FFN among more is not. */
+START_TEST(masks_cost_little_on_structured_text)
+{
+    lac_engine *engine = mask_engine();
+    size_t count;
+    uint32_t *ids = structured_ids(engine, &count);
+    kl_sum s = {.vocab = lac_engine_model(engine)->vocab, .first = true};
+    s.full = malloc(count * s.vocab * sizeof(float));
+    double kl[MASKS];
+    lac_error err = {0};
+    ck_assert_int_eq(lac_engine_score_as(engine, 0, ids, count, kl_take, &s, &err), LAC_OK);
+    s.first = false;
+    for (uint32_t m = 0; m < MASKS; m++) {
+        s.kl = 0;
+        ck_assert_int_eq(lac_engine_score_as(engine, m + 1, ids, count, kl_take, &s, &err), LAC_OK);
+        kl[m] = s.kl / (double)count;
+        printf("KL to full over %zu tokens %.4f, mask %s\n", count, kl[m], mask_texts[m]);
+    }
+    ck_assert(kl[0] > 1e-6 && kl[0] < 0.03);
+    ck_assert(kl[1] > kl[0] && kl[1] < 0.08);
+    ck_assert(kl[3] > kl[1] && kl[4] > kl[3]);
+    free(s.full);
+    free(ids);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
+/* Prints time a token beside executed cost; a machine that others use is no place to assert it. */
+START_TEST(time_follows_executed_cost)
+{
+    enum { STEPS = 16 };
+    lac_engine *engine = mask_engine();
+    lac_sampling sampling = runner_greedy(STEPS + 1);
+    sampling.ignore_eos = true;
+    uint32_t prompt = 40;
+    double full_us = 0;
+    for (uint32_t c = 0; c <= MASKS; c++) {
+        double best = 1e18;
+        lac_engine_stats before, after;
+        memset(&run, 0, sizeof(run));
+        lac_engine_request request = {
+            .id = c, .prompt = &prompt, .prompt_count = 1, .sampling = sampling, .class_index = c};
+        ck_assert_int_eq(lac_engine_submit(engine, &request, NULL), LAC_OK);
+        lac_engine_stats_read(engine, &before);
+        for (;;) {
+            uint64_t start = lac_now_ns();
+            if (!lac_engine_step(engine, runner_sink, &run))
+                break;
+            double us = (double)(lac_now_ns() - start) / 1e3;
+            best = us < best ? us : best;
+        }
+        lac_engine_stats_read(engine, &after);
+        full_us = c == 0 ? best : full_us;
+        printf("%.0f us a token (%.3f of full), %.1f MFLOP a token, class %s\n", best,
+               best / full_us, (after.flops - before.flops) / (STEPS + 1) / 1e6,
+               c ? mask_texts[c - 1] : "full");
+        ck_assert_uint_eq(run.results[c].tokens_count, STEPS + 1);
+    }
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
 int main(void)
 {
     if (!find_model()) {
@@ -127,5 +261,10 @@ int main(void)
     tcase_add_test(tc, memory_stays_within_its_bound); /* sanitizers have memory of their own */
 #endif
     suite_add_tcase(suite, tc);
+    TCase *masks = tcase_create("masks");
+    tcase_set_timeout(masks, 280);
+    tcase_add_test(masks, masks_cost_little_on_structured_text);
+    tcase_add_test(masks, time_follows_executed_cost);
+    suite_add_tcase(suite, masks);
     return runner_main(suite);
 }
