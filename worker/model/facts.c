@@ -55,6 +55,13 @@ static const lac__architecture architectures[] = {
      .may = LAC__ROLE_QKV_BIAS,
      .rope_style = LAC_MODEL_ROPE_HALVES,
      .activation = LAC_ACTIVATION_SILU},
+    {.name = "deci",
+     .needs = LAC__ROLE_BASE,
+     .may = LAC__ROLE_QKV_BIAS | LAC__ROLE_OUT_BIAS,
+     .rope_style = LAC_MODEL_ROPE_PAIRS,
+     .activation = LAC_ACTIVATION_SILU,
+     .rope_factors = true,
+     .zero_units = true},
     /* Its norm weights lie in files with the 1 that the checkpoint leaves out already added. */
     {.name = "gemma3",
      .needs = LAC__ROLE_BASE | LAC__ROLE_QK_NORM | LAC__ROLE_POST_NORM,
@@ -77,7 +84,7 @@ const lac__architecture *lac__architecture_find(const char *name, size_t length)
 
 const char *lac__architecture_names(void)
 {
-    return "llama, qwen2, qwen3, gemma3";
+    return "llama, qwen2, qwen3, deci, gemma3";
 }
 
 /* One pass over "<architecture>.<name>" keys; the first error sticks and later reads do nothing. */
@@ -125,8 +132,8 @@ static bool maybe_f64(keys *in, const char *name, double low, double high, doubl
 }
 
 /* A count that is one number for all layers or an array with one number a layer. */
-static void per_layer(keys *in, const char *name, uint64_t high, uint32_t layers, uint32_t *out,
-                      bool *present)
+static void per_layer(keys *in, const char *name, uint64_t low, uint64_t high, uint32_t layers,
+                      uint32_t *out, bool *present)
 {
     char key[128];
     lac_gguf_kind kind;
@@ -137,7 +144,7 @@ static void per_layer(keys *in, const char *name, uint64_t high, uint32_t layers
         return;
     if (!lac_gguf_array(in->gguf, key_name(in, name, key), &kind, &count, &ignored)) {
         uint64_t value;
-        *present = maybe_u64(in, name, 1, high, &value);
+        *present = maybe_u64(in, name, low, high, &value);
         for (uint32_t l = 0; *present && l < layers; l++)
             out[l] = (uint32_t)value;
         return;
@@ -154,9 +161,9 @@ static void per_layer(keys *in, const char *name, uint64_t high, uint32_t layers
     }
     for (uint32_t l = 0; l < layers; l++) {
         double value = lac_gguf_array_number(in->gguf, key, l);
-        if (value < 1 || value > (double)high) {
-            lac_fail(&in->error, LAC_ECORRUPT, "key %s: element %u is %g, allowed 1 to %llu", key,
-                     l, value, (unsigned long long)high);
+        if (value < (double)low || value > (double)high) {
+            lac_fail(&in->error, LAC_ECORRUPT, "key %s: element %u is %g, allowed %llu to %llu",
+                     key, l, value, (unsigned long long)low, (unsigned long long)high);
             return;
         }
         out[l] = (uint32_t)value;
@@ -170,37 +177,62 @@ static void missing(keys *in, const char *name)
         lac_fail(&in->error, LAC_ECORRUPT, "key %s.%s: missing", in->arch, name);
 }
 
-static void read_layers(keys *in, lac_model *model)
+/* Heads of one layer as its attention needs them. */
+static void check_heads(keys *in, uint32_t l, uint32_t heads, uint32_t kv)
+{
+    if (in->error.status != LAC_OK || heads == 0)
+        return;
+    if (kv == 0)
+        lac_fail(&in->error, LAC_EUNSUPPORTED,
+                 "key %s.attention.head_count_kv: 0 in layer %u of %u heads: linear attention is "
+                 "not supported",
+                 in->arch, l, heads);
+    else if (heads % kv != 0)
+        lac_fail(&in->error, LAC_ECORRUPT,
+                 "key %s.attention.head_count_kv: %u, does not divide the %u heads of layer %u",
+                 in->arch, kv, heads, l);
+}
+
+static void read_layers(keys *in, lac_model *model, uint64_t low)
 {
     uint32_t n = model->layers_count;
     uint32_t *values = lac_alloc(3 * (size_t)n, sizeof *values);
     uint32_t *heads = values, *kv = values + n, *ffn = values + 2 * (size_t)n;
     bool present;
-    per_layer(in, "attention.head_count", LAC_HEADS_MAX, n, heads, &present);
+    per_layer(in, "attention.head_count", low, LAC_HEADS_MAX, n, heads, &present);
     if (!present)
         missing(in, "attention.head_count");
-    per_layer(in, "attention.head_count_kv", LAC_HEADS_MAX, n, kv, &present);
+    per_layer(in, "attention.head_count_kv", low, LAC_HEADS_MAX, n, kv, &present);
     if (!present)
         memcpy(kv, heads, n * sizeof *kv);
-    per_layer(in, "feed_forward_length", LAC_FFN_MAX, n, ffn, &present);
+    per_layer(in, "feed_forward_length", low, LAC_FFN_MAX, n, ffn, &present);
     if (!present)
         missing(in, "feed_forward_length");
     for (uint32_t l = 0; in->error.status == LAC_OK && l < n; l++) {
+        check_heads(in, l, heads[l], kv[l]);
         model->layers[l].heads = heads[l];
-        model->layers[l].kv_heads = kv[l];
+        model->layers[l].kv_heads = heads[l] ? kv[l] : 0;
         model->layers[l].ffn = ffn[l];
-        if (heads[l] % kv[l] != 0)
-            lac_fail(&in->error, LAC_ECORRUPT,
-                     "key %s.attention.head_count_kv: %u, does not divide the %u heads of layer %u",
-                     in->arch, kv[l], heads[l], l);
     }
     free(values);
+}
+
+/* The heads of the first layer that has some. */
+static uint32_t first_heads(keys *in, const lac_model *model)
+{
+    for (uint32_t l = 0; l < model->layers_count; l++)
+        if (model->layers[l].heads > 0)
+            return model->layers[l].heads;
+    if (in->error.status == LAC_OK)
+        lac_fail(&in->error, LAC_EUNSUPPORTED, "key %s.attention.head_count: 0 in every layer",
+                 in->arch);
+    return 1;
 }
 
 static void read_head_dim(keys *in, lac_model *model)
 {
     uint64_t dim, value_dim, rope;
-    uint32_t heads = model->layers[0].heads;
+    uint32_t heads = first_heads(in, model);
     if (in->error.status != LAC_OK)
         return;
     if (!maybe_u64(in, "attention.key_length", 1, LAC_HEAD_DIM_MAX, &dim)) {
@@ -347,7 +379,7 @@ lac_status lac__facts_read(lac_model *model, const lac__architecture *arch, lac_
     if (in.error.status != LAC_OK)
         goto done;
     model->layers = lac_alloc(model->layers_count, sizeof *model->layers);
-    read_layers(&in, model);
+    read_layers(&in, model, arch->zero_units ? 0 : 1);
     read_head_dim(&in, model);
     read_rope(&in, model);
     read_windows(&in, model, arch);

@@ -44,6 +44,7 @@ typedef struct {
     lac_model_rope rope_style;
     lac_model_activation activation;
     bool rope_factors; /* rope_freqs.weight may be present */
+    bool zero_units;   /* a layer may lack its attention (0 heads) or its FFN (length 0) */
     bool embed_root;   /* embeddings are multiplied by √hidden */
     /* Layers with a sliding window: all but every window_period-th (0: the family has none), with a
      * RoPE base of their own that no scaling touches. */

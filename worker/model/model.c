@@ -69,6 +69,8 @@ static lac_status bind_role(binder *b, uint32_t l, const lac__role *role, lac_er
     lac_layer *layer = &b->model->layers[l];
     snprintf(name, sizeof name, "blk.%u.%s", l, role->suffix);
     const lac_gguf_tensor *t = lac_gguf_tensor_find(b->model->gguf, name);
+    if (role->ffn ? layer->ffn == 0 : layer->heads == 0)
+        return LAC_OK; /* a tensor of a unit that is not there stays unused too */
     bool needed = (b->arch->needs & role->group) != 0,
          allowed = needed || (b->arch->may & role->group);
     if (!t || !allowed) {

@@ -267,8 +267,12 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)))
 
 
-def hidden_states(model, ids):
-    """What the last norm gets, [tokens][hidden]."""
+def of_layer(value, layer):
+    return value[layer] if isinstance(value, list) else value
+
+
+def hidden_states(model, ids, masked):
+    """What the last norm gives, [tokens][hidden]; `masked` units add nothing."""
     meta, t = model.meta, model.tensors
     arch = meta["general.architecture"]
     gemma = arch == "gemma3"
@@ -277,9 +281,7 @@ def hidden_states(model, ids):
         return meta.get(arch + "." + name, default)
 
     eps = fact("attention.layer_norm_rms_epsilon")
-    heads = fact("attention.head_count")
-    groups = fact("attention.head_count_kv", heads)
-    halves = arch != "llama"
+    halves = arch not in ("llama", "deci")
     h = t["token_embd.weight"][ids]
     if gemma:
         h = h * np.float32(math.sqrt(h.shape[1]))
@@ -288,28 +290,32 @@ def hidden_states(model, ids):
         base, window = fact("rope.freq_base", 10000.0), 0
         if gemma and layer % 6 != 5:
             base, window = 10000.0, fact("attention.sliding_window")
-        x = rms_norm(h, w["attn_norm.weight"], eps)
-        q, k, v = (x @ w["attn_%s.weight" % n].T + w.get("attn_%s.bias" % n, np.float32(0))
-                   for n in "qkv")
-        q = q.reshape(len(ids), heads, -1)
-        k = k.reshape(len(ids), groups, -1)
-        v = v.reshape(len(ids), groups, -1)
-        if "attn_q_norm.weight" in w:
-            q = rms_norm(q, w["attn_q_norm.weight"], eps)
-            k = rms_norm(k, w["attn_k_norm.weight"], eps)
-        x = attention(rotate(q, base, halves), rotate(k, base, halves), v, window,
-                      1 / math.sqrt(q.shape[2])) @ w["attn_output.weight"].T
-        h = h + (rms_norm(x, w["post_attention_norm.weight"], eps) if gemma else x)
-        x = rms_norm(h, w["ffn_norm.weight"], eps)
-        act = gelu_tanh if gemma else silu
-        x = (act(x @ w["ffn_gate.weight"].T) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
-        h = h + (rms_norm(x, w["post_ffw_norm.weight"], eps) if gemma else x)
+        # Not every deci layer has both units.
+        if "attn_norm.weight" in w and ("A", layer) not in masked:
+            x = rms_norm(h, w["attn_norm.weight"], eps)
+            q, k, v = (x @ w["attn_%s.weight" % n].T + w.get("attn_%s.bias" % n, np.float32(0))
+                       for n in "qkv")
+            q = q.reshape(len(ids), of_layer(fact("attention.head_count"), layer), -1)
+            groups = of_layer(fact("attention.head_count_kv"), layer)
+            k = k.reshape(len(ids), groups, -1)
+            v = v.reshape(len(ids), groups, -1)
+            if "attn_q_norm.weight" in w:
+                q = rms_norm(q, w["attn_q_norm.weight"], eps)
+                k = rms_norm(k, w["attn_k_norm.weight"], eps)
+            x = attention(rotate(q, base, halves), rotate(k, base, halves), v, window,
+                          1 / math.sqrt(q.shape[2])) @ w["attn_output.weight"].T
+            h = h + (rms_norm(x, w["post_attention_norm.weight"], eps) if gemma else x)
+        if "ffn_norm.weight" in w and ("F", layer) not in masked:
+            x = rms_norm(h, w["ffn_norm.weight"], eps)
+            act = gelu_tanh if gemma else silu
+            x = (act(x @ w["ffn_gate.weight"].T) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
+            h = h + (rms_norm(x, w["post_ffw_norm.weight"], eps) if gemma else x)
     return rms_norm(h, t["output_norm.weight"], eps)
 
 
-def log_probs(model, ids, rows):
+def log_probs(model, ids, rows, masked=frozenset()):
     """float64 log-probabilities after the tokens at `rows`: row → [vocab]."""
-    h = hidden_states(model, ids)[rows]
+    h = hidden_states(model, ids, masked)[rows]
     head = model.tensors.get("output.weight", model.tensors["token_embd.weight"])
     logits = (h @ head.T).astype(np.float64)
     top = logits.max(1, keepdims=True)
@@ -371,21 +377,24 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
     matrix("token_embd.weight", len(tokens), hidden, 2.0, embed_kind)
     for layer in range(layers):
         p = "blk.%d." % layer
-        vector(p + "attn_norm.weight", hidden, 1, 0.1)
-        matrix(p + "attn_q.weight", heads * dim, hidden, 1.5)
-        matrix(p + "attn_k.weight", groups * dim, hidden, 1.5)
-        matrix(p + "attn_v.weight", groups * dim, hidden)
-        if arch == "qwen2":
-            for n, width in (("q", heads), ("k", groups), ("v", groups)):
-                vector(p + "attn_%s.bias" % n, width * dim, 0, 0.3)
-        if arch in ("qwen3", "gemma3"):
-            vector(p + "attn_q_norm.weight", dim, 1, 0.2)
-            vector(p + "attn_k_norm.weight", dim, 1, 0.2)
-        matrix(p + "attn_output.weight", hidden, heads * dim)
-        vector(p + "ffn_norm.weight", hidden, 1, 0.1)
-        matrix(p + "ffn_gate.weight", ffn, hidden)
-        matrix(p + "ffn_up.weight", ffn, hidden)
-        matrix(p + "ffn_down.weight", hidden, ffn)
+        h, g, f = (of_layer(n, layer) for n in (heads, groups, ffn))
+        if h:
+            vector(p + "attn_norm.weight", hidden, 1, 0.1)
+            matrix(p + "attn_q.weight", h * dim, hidden, 1.5)
+            matrix(p + "attn_k.weight", g * dim, hidden, 1.5)
+            matrix(p + "attn_v.weight", g * dim, hidden)
+            if arch == "qwen2":
+                for n, width in (("q", h), ("k", g), ("v", g)):
+                    vector(p + "attn_%s.bias" % n, width * dim, 0, 0.3)
+            if arch in ("qwen3", "gemma3"):
+                vector(p + "attn_q_norm.weight", dim, 1, 0.2)
+                vector(p + "attn_k_norm.weight", dim, 1, 0.2)
+            matrix(p + "attn_output.weight", hidden, h * dim)
+        if f:
+            vector(p + "ffn_norm.weight", hidden, 1, 0.1)
+            matrix(p + "ffn_gate.weight", f, hidden)
+            matrix(p + "ffn_up.weight", f, hidden)
+            matrix(p + "ffn_down.weight", hidden, f)
         if arch == "gemma3":
             vector(p + "post_attention_norm.weight", hidden, 0.4, 0.1)
             vector(p + "post_ffw_norm.weight", hidden, 0.4, 0.1)
@@ -423,6 +432,7 @@ TINY = {
     # 13 layers: the 6th and the 12th see everything, the others 21 positions.
     "gemma3-f32":    ("gemma3", F32, F32, 32, 4, 1, 64, 7, True),
     "gemma3-q8_0":   ("gemma3", Q8_0, Q8_0, 64, 4, 2, 96, 13, True),
+    "deci-q8_0":     ("deci", Q8_0, Q8_0, 64, [4, 0, 6, 2], [2, 0, 2, 1], [96, 160, 0, 64], 4, False),
 }
 
 # Masks by tiny model: one attention, one FFN, several, a whole layer.
@@ -511,6 +521,9 @@ def main():
         ids = np.random.default_rng(100 + seed).integers(3, vocab, 100).tolist()
         rows = [0, 1, 6, 15, 30, 31, 32, 33, 47, 62, 63, 64, 65, 80, 99]
         write_golden(path + ".golden", ids, log_probs(model, ids, rows), rows, vocab)
+        for mask in MASKS.get(name, []):
+            write_golden("%s.mask-%s.golden" % (path, mask.replace(",", "-")), ids,
+                         log_probs(model, ids, rows, mask_units(mask)), rows, vocab)
     if options.model:
         real_model(options.model, os.path.join(options.out_dir, "default.golden"),
                    lambda model: encode(model, TEXT), lambda count: list(range(count)))

@@ -115,6 +115,54 @@ START_TEST(gemma_facts)
 }
 END_TEST
 
+START_TEST(layers_without_units)
+{
+    static const int32_t heads[] = {0, 4}, kv[] = {0, 2}, ffn[] = {TINY_FFN, 0};
+    static const char *const attention[] = {"attn_norm", "attn_q", "attn_k", "attn_v",
+                                            "attn_output"};
+    static const char *const gated[] = {"ffn_norm", "ffn_gate", "ffn_up", "ffn_down"};
+    builder b;
+    char name[64];
+    build_tiny(&b, "deci");
+    build_i32s(&b, "deci.attention.head_count", heads, 2);
+    build_i32s(&b, "deci.attention.head_count_kv", kv, 2);
+    build_i32s(&b, "deci.feed_forward_length", ffn, 2);
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "blk.0.%s.weight", attention[i]);
+        build_drop_tensor(&b, name);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "blk.1.%s.weight", gated[i]);
+        build_drop_tensor(&b, name);
+    }
+    lac_model *m = open_model(&b, "x.gguf");
+    ck_assert_uint_eq(m->head_dim, TINY_HIDDEN / 4);
+    ck_assert(m->layers[0].heads == 0 && m->layers[0].ffn == TINY_FFN && !m->layers[0].q);
+    ck_assert(m->layers[1].heads == 4 && m->layers[1].ffn == 0 && !m->layers[1].up);
+    close_model(m);
+}
+END_TEST
+
+START_TEST(linear_attention_is_refused)
+{
+    static const int32_t kv[] = {2, 0};
+    builder b;
+    lac_gguf *gguf = NULL;
+    lac_model *model = NULL;
+    lac_error err = {0};
+    build_tiny(&b, "deci");
+    build_i32s(&b, "deci.attention.head_count_kv", kv, 2);
+    build_finish(&b, &file_bytes);
+    ck_assert_int_eq(lac_gguf_parse(file_bytes.data, file_bytes.length, &gguf, &err), LAC_OK);
+    ck_assert_int_eq(lac_model_from_gguf(gguf, "x", &model, &err), LAC_EUNSUPPORTED);
+    ck_assert_str_eq(err.text, "key deci.attention.head_count_kv: 0 in layer 1 of 4 heads: linear "
+                               "attention is not supported");
+    lac_gguf_close(&gguf);
+    lac_buf_free(&file_bytes);
+    build_free(&b);
+}
+END_TEST
+
 START_TEST(gemma_needs_its_window)
 {
     builder b;
@@ -454,6 +502,8 @@ int main(void)
     tcase_add_test(tcase, llama_facts);
     tcase_add_test(tcase, qwen_facts);
     tcase_add_test(tcase, gemma_facts);
+    tcase_add_test(tcase, layers_without_units);
+    tcase_add_test(tcase, linear_attention_is_refused);
     tcase_add_test(tcase, gemma_needs_its_window);
     tcase_add_test(tcase, qwen2_needs_its_biases);
     tcase_add_test(tcase, own_head_and_rope_forms);
