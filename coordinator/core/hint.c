@@ -219,6 +219,8 @@ static size_t manner_at(lac_span span, bool front)
  * with a phrase would differ from the text without. */
 lac_span lac__hint_trim(lac_span span)
 {
+    if (span.length == 0)
+        return span; /* its pointer is NULL, which no offset may be added to */
     for (int i = 0; i < TRIMS_MAX; i++) {
         span = without_soft(without_soft(span, true), false);
         size_t cut = manner_at(span, true);
