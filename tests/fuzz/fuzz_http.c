@@ -130,6 +130,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         start();
     const char *bytes = (const char *)data + 1;
     compare(bytes, size - 1);
-    connect_and_send(bytes, size - 1, data[0] % 4 ? size : 1 + data[0] / 4);
+    connect_and_send(bytes, size - 1, data[0] % 4 ? size : 1u + data[0] / 4u);
     return 0;
 }
