@@ -88,8 +88,8 @@ static void tiny_sentencepiece(builder *b, bool prefix)
                                          "a",
                                          "b",
                                          "ab",
-                                         "\xe2\x96\x81"
-                                         "ab",
+                                         ("\xe2\x96\x81"
+                                          "ab"),
                                          "<0xC3>",
                                          "<0xA9>",
                                          "ba",
