@@ -181,6 +181,24 @@ lac_status lac_gguf_parse(const void *bytes, size_t length, lac_gguf **out, lac_
     return status;
 }
 
+lac_status lac_gguf_split(const char *path, uint32_t *no, uint32_t *count, lac_error *err)
+{
+    lac__gguf_bytes file = {0};
+    struct lac_gguf gguf = {0};
+    lac_status status = map(path, &file, err);
+    if (status == LAC_OK)
+        status = lac__gguf_read(&file, 0, &gguf, err);
+    if (status == LAC_OK) {
+        *no = gguf.split_no;
+        *count = gguf.split_count;
+    } else {
+        lac_fail_in(err, "%s", path);
+    }
+    lac__gguf_free_parts(&gguf);
+    unmap(&file);
+    return status;
+}
+
 void lac_gguf_close(lac_gguf **gguf)
 {
     if (!*gguf)

@@ -13,6 +13,7 @@ typedef struct {
 } command;
 
 static const command commands[] = {
+    {"pull", lac_tool_pull, "a model file from the network"},
     {"tokenize", lac_tool_tokenize, "text to token ids"},
     {"inspect", lac_tool_inspect, "what a model file holds"},
     {"generate", lac_tool_generate, "a prompt to text"},

@@ -16,19 +16,27 @@ static void help(const lac_tool_spec *spec)
 
 int lac_tool_options(const lac_tool_spec *spec, int argc, char **argv, void *out)
 {
+    const char *word;
+    int code = lac_tool_options_word(spec, argc, argv, out, &word);
+    if (code < 0 && word)
+        return lac_tool_misuse(spec, "\"%.64s\" is no option of this command", word);
+    return code;
+}
+
+int lac_tool_options_word(const lac_tool_spec *spec, int argc, char **argv, void *out,
+                          const char **word)
+{
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             help(spec);
             return LAC_TOOL_OK;
         }
-    const char *word = NULL;
     size_t words = 0;
+    *word = NULL;
     lac_error err = {0};
-    if (lac_config_load(spec->options, spec->options_count, argc, argv, out, &word, 1, &words,
+    if (lac_config_load(spec->options, spec->options_count, argc, argv, out, word, 1, &words,
                         &err) != LAC_OK)
         return lac_tool_misuse(spec, "%s", err.text);
-    if (words > 0)
-        return lac_tool_misuse(spec, "\"%.64s\" is no option of this command", word);
     return -1;
 }
 

@@ -20,6 +20,7 @@ int lac_tool_generate(int argc, char **argv);
 int lac_tool_score(int argc, char **argv);
 int lac_tool_bench(int argc, char **argv);
 int lac_tool_expand(int argc, char **argv);
+int lac_tool_pull(int argc, char **argv);
 
 /* What a command accepts; literals that live for ever. */
 typedef struct {
@@ -34,6 +35,9 @@ typedef struct {
  * code to return: 0 after --help, 2 after one line on standard error for an unknown option, a bad
  * value or a stray word. */
 int lac_tool_options(const lac_tool_spec *spec, int argc, char **argv, void *out);
+/* The same for a command that takes one word beside its options: *word, or NULL without it. */
+int lac_tool_options_word(const lac_tool_spec *spec, int argc, char **argv, void *out,
+                          const char **word);
 
 /* "lacuna-engine NAME: text" on standard error; return the exit code of a failure or a wrong use.
  */

@@ -36,6 +36,8 @@ lac_status lac_gguf_open(const char *path, lac_gguf **out, lac_error *err);
 /* As open, over bytes the caller keeps alive (tests, fuzzing). One file only. */
 lac_status lac_gguf_parse(const void *bytes, size_t length, lac_gguf **out, lac_error *err);
 void lac_gguf_close(lac_gguf **gguf);
+/* Checks the container of one file alone, and says which of a split set it is: 0 of 1 for a whole. */
+lac_status lac_gguf_split(const char *path, uint32_t *no, uint32_t *count, lac_error *err);
 
 uint32_t lac_gguf_version(const lac_gguf *gguf);
 uint64_t lac_gguf_file_bytes(const lac_gguf *gguf); /* all splits */
