@@ -72,11 +72,10 @@ static lac_rope rope_of(const lac_model *model, uint32_t l)
                      .dims = model->rope_dims,
                      .base = layer->rope_base,
                      .scale = layer->rope_scale,
-                     .magnitude = 1};
+                     .factors = layer->rope_divisors,
+                     .magnitude = layer->rope_magnitude};
     if (model->rope_dims == 0)
         rope.style = LAC_ROPE_NONE;
-    if (model->rope_factors)
-        rope.factors = model->rope_factors->data;
     return rope;
 }
 
@@ -215,8 +214,6 @@ lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
 {
-    if (model->rope_scaling == LAC_ROPE_SCALING_YARN)
-        return lac_fail(err, LAC_EUNSUPPORTED, "rope scaling yarn is not supported (linear is)");
     lac__program program = {0};
     program.ops = lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2, sizeof(lac_op));
     program.weights =

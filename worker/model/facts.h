@@ -3,6 +3,7 @@
 #ifndef LAC_MODEL_FACTS_H
 #define LAC_MODEL_FACTS_H
 
+#include "keys.h"
 #include "model/model.h"
 
 /* What shape a layer tensor has, in terms of the layer's facts. Matrices are [columns, rows]. */
@@ -61,5 +62,11 @@ const char *lac__architecture_names(void);
 /* Reads hyperparameters into `model`, whose architecture, embed, head and gguf are set, and
  * allocates its layers with their facts; tensors stay NULL. */
 lac_status lac__facts_read(lac_model *model, const lac__architecture *arch, lac_error *err);
+
+/* Base, scaling and magnitude of every layer (rope.c); windows may take them back. */
+void lac__rope_read(lac__keys *in, lac_model *model);
+/* Makes the table of divisors, once facts and rope_factors are known, and gives it to the layers.
+ */
+lac_status lac__rope_finish(lac_model *model, lac_error *err);
 
 #endif

@@ -137,7 +137,7 @@ static lac_status bind_rope_factors(binder *b, lac_error *err)
     lac_model *m = b->model;
     const lac_gguf_tensor *t = lac_gguf_tensor_find(m->gguf, "rope_freqs.weight");
     if (!t || !b->arch->rope_factors)
-        return LAC_OK;
+        return lac__rope_finish(m, err);
     lac_status status = check_shape(t, m->rope_dims / 2, 0, err);
     if (status != LAC_OK)
         return status;
@@ -150,7 +150,7 @@ static lac_status bind_rope_factors(binder *b, lac_error *err)
     }
     m->rope_factors = t;
     mark(b, t);
-    return LAC_OK;
+    return lac__rope_finish(m, err);
 }
 
 static lac_status check_unused(const binder *b, lac_error *err)
@@ -220,6 +220,7 @@ static lac_status find_architecture(lac_model *m, const lac__architecture **out,
 
 static void free_model(lac_model *m)
 {
+    free(m->rope_divisors);
     free(m->layers);
     free(m);
 }

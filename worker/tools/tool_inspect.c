@@ -123,6 +123,55 @@ static const char *scaling_name(const lac_model *m)
                                                       : "none";
 }
 
+/* Layers that see everything, and those that see only a window, turn differently: the first of
+ * each, or NULL. */
+static const lac_layer *first_layer(const lac_model *m, bool window, uint32_t *count)
+{
+    const lac_layer *first = NULL;
+    *count = 0;
+    for (uint32_t l = 0; l < m->layers_count; l++)
+        if (m->layers[l].heads > 0 && (m->layers[l].window > 0) == window) {
+            first = first ? first : &m->layers[l];
+            ++*count;
+        }
+    return first;
+}
+
+static void rope_json(const lac_model *m, lac_buf *out)
+{
+    uint32_t wide_count, near_count;
+    const lac_layer *wide = first_layer(m, false, &wide_count);
+    const lac_layer *near = first_layer(m, true, &near_count);
+    lac_buf_printf(out, ",\"rope\":{\"base\":%.9g,\"dims\":%u,\"style\":\"%s\",\"scaling\":\"%s\"",
+                   (double)(wide ? wide : near)->rope_base, m->rope_dims,
+                   m->rope_style == LAC_MODEL_ROPE_PAIRS ? "pairs" : "halves", scaling_name(m));
+    lac_buf_printf(out, ",\"factor\":%.9g,\"original_context\":%u,\"magnitude\":%.9g}",
+                   (double)m->rope_scaling_factor, m->rope_original_context,
+                   (double)(wide ? wide : near)->rope_magnitude);
+    if (near)
+        lac_buf_printf(out, ",\"window\":{\"tokens\":%u,\"layers\":%u,\"rope_base\":%.9g}",
+                       near->window, near_count, (double)near->rope_base);
+    else
+        lac_buf_text(out, ",\"window\":null");
+}
+
+static void rope_print(const lac_model *m, lac_buf *out)
+{
+    uint32_t wide_count, near_count;
+    const lac_layer *wide = first_layer(m, false, &wide_count);
+    const lac_layer *near = first_layer(m, true, &near_count);
+    lac_buf_printf(out, "rope          base %g, %u dimensions, %s, scaling %s",
+                   (double)(wide ? wide : near)->rope_base, m->rope_dims,
+                   m->rope_style == LAC_MODEL_ROPE_PAIRS ? "pairs" : "halves", scaling_name(m));
+    if (m->rope_scaling != LAC_ROPE_SCALING_NONE)
+        lac_buf_printf(out, " by %g over %u", (double)m->rope_scaling_factor,
+                       m->rope_original_context);
+    lac_buf_text(out, "\n");
+    if (near)
+        lac_buf_printf(out, "windows       %u tokens in %u layers, rope base %g there\n",
+                       near->window, near_count, (double)near->rope_base);
+}
+
 static void json_text(lac_buf *out, const char *key, const char *text)
 {
     lac_buf_printf(out, "\"%s\":", key);
@@ -172,9 +221,7 @@ static void print_json(const findings *f, lac_buf *out)
                    m->layers_count, 2 * m->layers_count, m->hidden, m->layers[0].heads,
                    m->layers[0].kv_heads, m->head_dim, m->layers[0].ffn, m->vocab, m->context,
                    m->tied ? "true" : "false");
-    lac_buf_printf(out, ",\"rope\":{\"base\":%.9g,\"dims\":%u,\"style\":\"%s\",\"scaling\":\"%s\"}",
-                   (double)m->layers[0].rope_base, m->rope_dims,
-                   m->rope_style == LAC_MODEL_ROPE_PAIRS ? "pairs" : "halves", scaling_name(m));
+    rope_json(m, out);
     lac_buf_printf(out, ",\"parameters\":%llu,\"bytes\":%llu,\"tensor_bytes\":%llu,\"tensors\":{",
                    (unsigned long long)m->parameters,
                    (unsigned long long)lac_gguf_file_bytes(m->gguf),
@@ -207,9 +254,7 @@ static void print_table(const findings *f, lac_buf *out)
     lac_buf_printf(out, "ffn           %u\n", m->layers[0].ffn);
     lac_buf_printf(out, "vocabulary    %u (%s head)\n", m->vocab, m->tied ? "tied" : "own");
     lac_buf_printf(out, "context       %u\n", m->context);
-    lac_buf_printf(out, "rope          base %g, %u dimensions, %s, scaling %s\n",
-                   (double)m->layers[0].rope_base, m->rope_dims,
-                   m->rope_style == LAC_MODEL_ROPE_PAIRS ? "pairs" : "halves", scaling_name(m));
+    rope_print(m, out);
     lac_buf_printf(out, "parameters    %llu\n", (unsigned long long)m->parameters);
     lac_buf_printf(out, "bytes         %llu (%llu in tensors)\n",
                    (unsigned long long)lac_gguf_file_bytes(m->gguf),

@@ -230,11 +230,36 @@ def rms_norm(x, weight, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(eps)) * weight
 
 
-def rotate(x, base, halves):
+def frequencies(dim, base, fact, divisors):
+    """How far each pair turns a position, and what the pairs are multiplied by, as the papers have it:
+    position interpolation, YaRN's NTK-by-parts, Llama 3's table."""
+    frequency = base ** (-np.arange(0, dim, 2) / dim)
+    kind, factor = fact("rope.scaling.type", "none"), fact("rope.scaling.factor", 1.0)
+    magnitude = 1.0
+    if divisors is not None:
+        frequency = frequency / divisors
+    if kind == "linear":
+        frequency = frequency / factor
+    if kind == "yarn":
+        original = fact("rope.scaling.original_context_length")
+
+        def pair_of(rotations):
+            return dim * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(base))
+
+        low = max(math.floor(pair_of(fact("rope.scaling.yarn_beta_fast", 32.0))), 0)
+        high = min(math.ceil(pair_of(fact("rope.scaling.yarn_beta_slow", 1.0))), dim - 1)
+        gamma = 1 - np.clip((np.arange(dim // 2) - low) / max(high - low, 0.001), 0, 1)
+        frequency = (1 - gamma) * frequency / factor + gamma * frequency
+        magnitude = (0.1 * math.log(factor) + 1) * fact("rope.scaling.attn_factor", 1.0)
+    return frequency, magnitude
+
+
+def rotate(x, turn, halves):
     """x [tokens][heads][dim]; turns pairs (2i, 2i+1), or (i, i + dim/2) when `halves`."""
     tokens, _, dim = x.shape
-    angle = np.arange(tokens)[:, None] * base ** (-np.arange(0, dim, 2) / dim)
-    cos, sin = np.cos(angle)[:, None].astype(np.float32), np.sin(angle)[:, None].astype(np.float32)
+    frequency, magnitude = turn
+    angle = np.arange(tokens)[:, None] * frequency
+    cos, sin = ((magnitude * f(angle))[:, None].astype(np.float32) for f in (np.cos, np.sin))
     first = slice(0, dim // 2) if halves else slice(0, dim, 2)
     second = slice(dim // 2, dim) if halves else slice(1, dim, 2)
     out = np.empty_like(x)
@@ -287,9 +312,12 @@ def hidden_states(model, ids, masked):
         h = h * np.float32(math.sqrt(h.shape[1]))
     for layer in range(fact("block_count")):
         w = {n[len("blk.%d." % layer):]: a for n, a in t.items() if n.startswith("blk.%d." % layer)}
-        base, window = fact("rope.freq_base", 10000.0), 0
+        dim, window = fact("attention.key_length", h.shape[1] // of_layer(fact("attention.head_count"), 0)), 0
+        turn = frequencies(dim, fact("rope.freq_base", 10000.0), fact, t.get("rope_freqs.weight"))
         if gemma and layer % 6 != 5:
-            base, window = 10000.0, fact("attention.sliding_window")
+            # Layers with a window turn as they were trained, whatever stretches the others.
+            turn = frequencies(dim, 10000.0, lambda name, default: default, None)
+            window = fact("attention.sliding_window")
         # Not every deci layer has both units.
         if "attn_norm.weight" in w and ("A", layer) not in masked:
             x = rms_norm(h, w["attn_norm.weight"], eps)
@@ -302,7 +330,7 @@ def hidden_states(model, ids, masked):
             if "attn_q_norm.weight" in w:
                 q = rms_norm(q, w["attn_q_norm.weight"], eps)
                 k = rms_norm(k, w["attn_k_norm.weight"], eps)
-            x = attention(rotate(q, base, halves), rotate(k, base, halves), v, window,
+            x = attention(rotate(q, turn, halves), rotate(k, turn, halves), v, window,
                           1 / math.sqrt(q.shape[2])) @ w["attn_output.weight"].T
             h = h + (rms_norm(x, w["post_attention_norm.weight"], eps) if gemma else x)
         if "ffn_norm.weight" in w and ("F", layer) not in masked:
@@ -361,7 +389,7 @@ def tiny_vocabulary():
     return tokens, merges, types
 
 
-def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers, tied, seed):
+def tiny_model(path, seed, arch, kind, embed_kind, hidden, heads, groups, ffn, layers, tied, keys={}):
     rng = np.random.default_rng(seed)
     tokens, merges, types = tiny_vocabulary()
     dim = 16
@@ -401,6 +429,9 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
     vector("output_norm.weight", hidden, 1, 0.1)
     if not tied:
         matrix("output.weight", len(tokens), hidden, 2.0)
+    if keys.get("llama3"):
+        # Some frequencies as they are, some eight times slower, some between.
+        tensors["rope_freqs.weight"] = (np.array([1, 1, 1, 2.5, 4, 8, 8, 8], np.float32), F32)
     meta = {
         "general.architecture": arch, "general.name": "tiny", "general.alignment": 32,
         arch + ".block_count": layers, arch + ".context_length": 256,
@@ -417,11 +448,12 @@ def tiny_model(path, arch, kind, embed_kind, hidden, heads, groups, ffn, layers,
     if arch == "gemma3":
         meta[arch + ".rope.freq_base"] = 1000000.0
         meta[arch + ".attention.sliding_window"] = 21
+    meta |= {"%s.%s" % (arch, key): value for key, value in keys.items() if key != "llama3"}
     write_gguf(path, meta, tensors)
 
 
 TINY = {
-    #                 arch     weights embed hidden heads groups ffn layers tied
+    #                 arch     weights embed hidden heads groups ffn layers tied keys
     "llama-f32":     ("llama", F32, F32, 32, 2, 1, 64, 2, True),
     "llama-f16":     ("llama", F16, F16, 64, 4, 2, 96, 2, False),
     "llama-q8_0":    ("llama", Q8_0, Q8_0, 96, 6, 2, 160, 2, True),
@@ -433,6 +465,18 @@ TINY = {
     "gemma3-f32":    ("gemma3", F32, F32, 32, 4, 1, 64, 7, True),
     "gemma3-q8_0":   ("gemma3", Q8_0, Q8_0, 64, 4, 2, 96, 13, True),
     "deci-q8_0":     ("deci", Q8_0, Q8_0, 64, [4, 0, 6, 2], [2, 0, 2, 1], [96, 160, 0, 64], 4, False),
+    "llama-linear":  ("llama", F32, F32, 32, 2, 1, 64, 2, True,
+                      {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}),
+    "gemma3-linear": ("gemma3", F32, F32, 32, 2, 1, 64, 6, True,
+                      {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0}),
+    "llama-factors": ("llama", F32, F32, 32, 2, 1, 64, 2, True, {"llama3": True}),
+    "llama-yarn":    ("llama", F32, F32, 32, 2, 1, 64, 2, True,
+                      {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+                       "rope.scaling.original_context_length": 64}),
+    "qwen2-yarn":    ("qwen2", Q8_0, Q8_0, 64, 4, 2, 96, 2, True,
+                      {"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0, "rope.scaling.attn_factor": 0.9,
+                       "rope.scaling.original_context_length": 32, "rope.scaling.yarn_beta_fast": 8.0,
+                       "rope.scaling.yarn_beta_slow": 0.5}),
 }
 
 # Masks by tiny model: one attention, one FFN, several, a whole layer.
@@ -515,7 +559,7 @@ def main():
     options = options.parse_args()
     for seed, (name, facts) in enumerate(TINY.items()):
         path = os.path.join(options.out_dir, "tiny-" + name)
-        tiny_model(path + ".gguf", *facts, seed + 1)
+        tiny_model(path + ".gguf", seed + 1, *facts)
         model = Reader(path + ".gguf")
         vocab = len(model.tensors["token_embd.weight"])
         ids = np.random.default_rng(100 + seed).integers(3, vocab, 100).tolist()

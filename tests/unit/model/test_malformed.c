@@ -221,6 +221,15 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
     X(rope_scaling_factor, ECORRUPT, "rope.scaling.factor: 0, allowed",                            \
       build_text(b, "llama.rope.scaling.type", "linear");                                          \
       build_f32(b, "llama.rope.scaling.factor", 0))                                                \
+    X(yarn_no_factor, ECORRUPT, "key llama.rope.scaling.factor: missing",                          \
+      build_text(b, "llama.rope.scaling.type", "yarn"))                                            \
+    X(yarn_betas, ECORRUPT, "yarn_beta_slow: 40, must be at most yarn_beta_fast 32",               \
+      build_text(b, "llama.rope.scaling.type", "yarn");                                            \
+      build_f32(b, "llama.rope.scaling.factor", 4);                                                \
+      build_f32(b, "llama.rope.scaling.yarn_beta_slow", 40))                                       \
+    X(yarn_base_1, ECORRUPT, "rope.freq_base: 1, YaRN needs more than 1",                          \
+      build_text(b, "llama.rope.scaling.type", "yarn");                                            \
+      build_f32(b, "llama.rope.scaling.factor", 4); build_f32(b, "llama.rope.freq_base", 1))       \
     X(rope_freqs_shape, ECORRUPT, "tensor rope_freqs.weight: shape [8, 1, 1, 1], must be [4]",     \
       rope_freqs(b, 8, 1))                                                                         \
     X(rope_freqs_zero, ECORRUPT, "tensor rope_freqs.weight: element 0 is 0, must be positive",     \

@@ -215,7 +215,54 @@ START_TEST(own_head_and_rope_forms)
     ck_assert_float_eq(m->rope_scaling_factor, 4.0f);
     ck_assert_float_eq(m->layers[1].rope_scale, 0.25f);
     ck_assert_uint_eq(m->rope_original_context, 32);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_float_eq(m->layers[1].rope_divisors[i], 8.0f);
     close_model(m);
+}
+END_TEST
+
+/* dims 8, base 10000, original context 64: a pair i turns 64/(2π)·10^(−i) times, so 32 turns are
+ * never reached (low = 0) and 1 turn lies at i = 1.008 (high = 2): the ramp is 1, 1/2, 0, 0. */
+START_TEST(yarn_divides_frequencies)
+{
+    static const double stays[] = {1, 0.5, 0, 0};
+    builder b;
+    build_tiny(&b, "llama");
+    build_text(&b, "llama.rope.scaling.type", "yarn");
+    build_f32(&b, "llama.rope.scaling.factor", 4.0f);
+    build_f32(&b, "llama.rope.scaling.attn_factor", 0.5f);
+    build_u32(&b, "llama.rope.scaling.original_context_length", 64);
+    lac_model *m = open_model(&b, "x.gguf");
+    ck_assert_int_eq(m->rope_scaling, LAC_ROPE_SCALING_YARN);
+    ck_assert_float_eq(m->layers[0].rope_scale, 1.0f);
+    ck_assert_float_eq_tol(m->layers[1].rope_magnitude, 0.5 * (1 + 0.1 * log(4)), 1e-6);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_float_eq_tol(m->layers[1].rope_divisors[i], 1 / (stays[i] + (1 - stays[i]) / 4),
+                               1e-6);
+    close_model(m);
+}
+END_TEST
+
+/* Older files give a factor and no type; "none" switches a factor off. */
+START_TEST(a_factor_alone_is_linear)
+{
+    static const struct {
+        const char *key, *type;
+        float scale;
+    } cases[] = {{"llama.rope.scaling.factor", NULL, 0.25f},
+                 {"llama.rope.scale_linear", NULL, 0.25f},
+                 {"llama.rope.scaling.factor", "none", 1.0f}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        builder b;
+        build_tiny(&b, "llama");
+        build_f32(&b, cases[i].key, 4.0f);
+        if (cases[i].type)
+            build_text(&b, "llama.rope.scaling.type", cases[i].type);
+        lac_model *m = open_model(&b, "x.gguf");
+        ck_assert_float_eq(m->layers[1].rope_scale, cases[i].scale);
+        ck_assert_ptr_null(m->layers[1].rope_divisors);
+        close_model(m);
+    }
 }
 END_TEST
 
@@ -507,6 +554,8 @@ int main(void)
     tcase_add_test(tcase, gemma_needs_its_window);
     tcase_add_test(tcase, qwen2_needs_its_biases);
     tcase_add_test(tcase, own_head_and_rope_forms);
+    tcase_add_test(tcase, yarn_divides_frequencies);
+    tcase_add_test(tcase, a_factor_alone_is_linear);
     tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, metadata_access);
     tcase_add_test(tcase, digest_sees_changes);

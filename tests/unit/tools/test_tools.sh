@@ -54,6 +54,13 @@ check "inspect as JSON" 0 '"layers":2,"units":4,"hidden":32,"heads":4,"kv_heads"
 check "inspect: tensors" 0 '"Q8_0":{"count":1,"bytes":306}' inspect --model "$model" --json
 check "inspect: tokenizer" 0 '"tokenizer":{"name":"bpe/gpt-2","size":9,"bos":6' inspect --model "$model" --json
 check "inspect: no template" 0 '"template_family":null' inspect --model "$model" --json
+check "inspect: windows turn otherwise" 0 '"scaling":"linear","factor":8,"original_context":256,"magnitude":1},"window":{"tokens":21,"layers":5,"rope_base":10000}' \
+    inspect --model "$tree/tests/golden/logits/tiny-gemma3-linear.gguf" --json
+check "inspect: base of the wide layers" 0 '"rope":{"base":1000000,' \
+    inspect --model "$tree/tests/golden/logits/tiny-gemma3-linear.gguf" --json
+check "inspect: yarn" 0 "pairs, scaling yarn by 4 over 64" \
+    inspect --model "$tree/tests/golden/logits/tiny-llama-yarn.gguf"
+check "inspect: no windows" 0 '"window":null' inspect --model "$model" --json
 check "cut model" 1 "cut.gguf: tensor" inspect --model "$folder/cut.gguf"
 check "no model file" 1 "magic: not a GGUF file" inspect --model "$tree/LICENSE"
 exit $failed

@@ -18,6 +18,11 @@ typedef enum { LAC_ACTIVATION_SILU, LAC_ACTIVATION_GELU_TANH } lac_model_activat
 typedef enum { LAC_MODEL_ROPE_PAIRS, LAC_MODEL_ROPE_HALVES } lac_model_rope;
 typedef enum { LAC_ROPE_SCALING_NONE, LAC_ROPE_SCALING_LINEAR, LAC_ROPE_SCALING_YARN } lac_rope_scaling;
 
+/* YaRN: frequencies that turn more than beta_fast times in the original context stay (by `mix`). */
+typedef struct {
+    float beta_fast, beta_slow, mix;
+} lac_yarn;
+
 /* One layer's shape and tensors. A tensor the architecture does not have is NULL; one that it needs
  * and the file lacks is an error at open. */
 typedef struct {
@@ -25,6 +30,8 @@ typedef struct {
     uint32_t ffn;             /* 0: no FFN unit */
     uint32_t window;          /* sliding window, 0 = none */
     float rope_base, rope_scale; /* positions are multiplied by rope_scale: 1, or 1/factor (linear) */
+    float rope_magnitude;        /* of what is turned: 1, or YaRN's growth */
+    const float *rope_divisors;  /* [rope_dims/2] of the frequencies, or NULL; the model's */
     const lac_gguf_tensor *attn_norm, *q, *k, *v, *q_bias, *k_bias, *v_bias, *q_norm, *k_norm;
     const lac_gguf_tensor *o, *o_bias, *attn_post_norm;
     const lac_gguf_tensor *ffn_norm, *gate, *up, *down, *down_bias, *ffn_post_norm;
@@ -44,7 +51,9 @@ typedef struct {
     lac_model_rope rope_style;
     lac_rope_scaling rope_scaling;
     float rope_scaling_factor;
-    uint32_t rope_original_context;
+    uint32_t rope_original_context; /* what the file says, else context */
+    lac_yarn yarn;
+    float *rope_divisors; /* Llama 3's and YaRN's, multiplied; or NULL */
     const lac_gguf_tensor *rope_factors; /* [rope_dims/2] F32 (Llama 3), or NULL */
     const lac_gguf_tensor *embed, *out_norm;
     const lac_gguf_tensor *head; /* == embed when tied */
