@@ -63,7 +63,7 @@ static void key_own(entry *key, uint32_t kind, const void *value, size_t bytes, 
 lac_gguf_writer *lac_gguf_writer_create(const lac_gguf *source)
 {
     lac_gguf_writer *w = lac_alloc(1, sizeof *w);
-    for (size_t i = 0; i < source->keys_count; i++) {
+    for (size_t i = 0; source && i < source->keys_count; i++) {
         const lac__gguf_key *from = &source->keys[i];
         if (strncmp(from->name, "split.", 6) == 0 || strcmp(from->name, "general.alignment") == 0)
             continue;

@@ -23,6 +23,16 @@ enum {
     LAC_HEAD_DIM_MAX = 1024,
     LAC_KV_SIZES_MAX = 8, /* different KV page sizes in one model */
 
+    /* Plans */
+    LAC_PLAN_BYTES_MAX = 8 << 20,
+    LAC_PLAN_PATCHES_BYTES_MAX = 1 << 30, /* the companion file */
+    LAC_PLAN_CHECKS_MAX = 32,             /* task scores and robustness checks of a certificate */
+    LAC_PLAN_NOTES_MAX = 1024,
+    LAC_METHOD_MAX = 160,          /* text of a certificate's method */
+    LAC_CERTIFICATE_DOCUMENTS = 60, /* a certificate speaks of no fewer */
+    LAC_CERTIFICATE_REQUESTS = 300,
+    LAC_PATCH_RANK_STEP = 8, /* ranks are multiples; full rank is the model's width */
+
     /* One request */
     LAC_PROMPT_BYTES_MAX = 8 << 20,
     LAC_MESSAGES_MAX = 1024,

@@ -8,7 +8,7 @@
 typedef struct lac_gguf_writer lac_gguf_writer;
 
 /* Starts with all metadata of `source`, which outlives the writer, but what says how a file is laid
- * out (split.*, general.alignment). Tensors are not taken over. */
+ * out (split.*, general.alignment); NULL: with none. Tensors are not taken over. */
 lac_gguf_writer *lac_gguf_writer_create(const lac_gguf *source);
 void lac_gguf_writer_destroy(lac_gguf_writer **writer);
 
@@ -20,8 +20,9 @@ void lac_gguf_writer_string(lac_gguf_writer *writer, const char *key, const char
 lac_status lac_gguf_writer_extend(lac_gguf_writer *writer, const char *key, size_t count,
                                   size_t from, lac_error *err);
 
-/* Adds a tensor with the shape and type of `like` under another name: its bytes, or zeros (all
- * types read zero bytes as zero weights). The name is copied, the bytes are read by write(). */
+/* Adds a tensor with the shape, type and size of `like` under another name: its bytes, or zeros (all
+ * types read zero bytes as zero weights). `like` need not come from a file. The name is copied;
+ * `like` and the bytes are read by write(). */
 void lac_gguf_writer_tensor(lac_gguf_writer *writer, const char *name, const lac_gguf_tensor *like,
                             bool zeros);
 
