@@ -30,6 +30,7 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_STEP_OUTPUT: return "step_output";
     case LAC_MSG_DRAINED: return "drained";
     case LAC_MSG_FAULT: return "fault";
+    case LAC_MSG_SHADOW: return "shadow";
     case LAC_MSG_HELLO_ACK: return "hello_ack";
     case LAC_MSG_HELLO_REJECT: return "hello_reject";
     case LAC_MSG_REREGISTER: return "reregister";
@@ -42,6 +43,9 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_CREDIT: return "credit";
     case LAC_MSG_PATH_QUERY: return "path_query";
     case LAC_MSG_PATH_REPLY: return "path_reply";
+    case LAC_MSG_PLAN_QUERY: return "plan_query";
+    case LAC_MSG_PATH_FORCE: return "path_force";
+    case LAC_MSG_PLAN_REPLY: return "plan_reply";
     case LAC_MSG_STATUS_QUERY: return "status_query";
     case LAC_MSG_ACCEPTED: return "accepted";
     case LAC_MSG_TOKENS: return "tokens";

@@ -117,6 +117,37 @@ lac_status lac__get_chunk(lac__codec *c, const Pb__Chunk *in, lac_chunk *out);
 Pb__Usage *lac__put_usage(lac__codec *c, const lac_usage *usage);
 void lac__get_usage(const Pb__Usage *in, lac_usage *out);
 
+/* ---- classes and accounts (codec_class.c) ---- */
+
+void lac__put_class(lac__codec *c, const lac_class_facts *facts, Pb__Class *out);
+lac_status lac__get_class(lac__codec *c, const Pb__Class *in, lac_class_facts *out);
+/* NULL gives NULL, both ways. */
+Pb__Account *lac__put_account(lac__codec *c, const lac_run_account *account);
+lac_status lac__get_account(lac__codec *c, const Pb__Account *in, const lac_run_account **out);
+/* A mask's text into the arena, NUL-ended; absent gives NULL. */
+lac_status lac__get_mask(lac__codec *c, const char *field, ProtobufCBinaryData in,
+                         const char **out);
+/* TIER_NONE is a number of its own on the wire, where 0 stands for unknown. */
+Pb__Tier lac__put_tier(lac_tier tier);
+lac_status lac__get_tier(lac__codec *c, const char *field, int has, Pb__Tier in, lac_tier *out);
+/* False for LAC_INPUT_TYPES, which is left out. */
+int lac__put_input_type(lac_input_type type, Pb__InputType *out);
+lac_status lac__get_input_type(lac__codec *c, const char *field, int has, Pb__InputType in,
+                               lac_input_type *out);
+
+/* ---- bodies in codec_path.c, whose rows are those of the client plane ---- */
+
+void lac__put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_path_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+void lac__put_path_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_path_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+void lac__put_plan_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_plan_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+void lac__put_path_force(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_path_force(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+void lac__put_plan_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_plan_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+
 /* ---- validation of plain messages, on the way out and on the way in (validate*.c) ---- */
 
 typedef struct {
@@ -136,12 +167,24 @@ lac_status lac__check_chunk(const lac_chunk *chunk, lac_error *err);
 lac_status lac__check_finish(const char *field, lac_finish finish, lac_error *err);
 lac_status lac__check_status(const char *field, lac_status value, lac_error *err);
 
+/* low ≤ value ≤ high, and a number. */
+lac_status lac__check_real(const char *field, double value, double low, double high,
+                           lac_error *err);
+/* The canonical text of units below `layers`; NULL is none. */
+lac_status lac__check_mask(const char *field, const char *mask, uint32_t layers, lac_error *err);
+lac_status lac__check_class(const lac_class_facts *facts, uint32_t layers, lac_error *err);
+/* NULL is fine. */
+lac_status lac__check_account(const lac_run_account *account, lac_error *err);
+lac_status lac__check_tier(const char *field, lac_tier tier, lac_error *err);
+lac_status lac__check_input_type(const char *field, lac_input_type type, lac_error *err);
+
 lac_status lac__check_hello(const lac_msg *msg, lac_error *err);
 lac_status lac__check_hello_ack(const lac_msg *msg, lac_error *err);
 lac_status lac__check_hello_reject(const lac_msg *msg, lac_error *err);
 lac_status lac__check_heartbeat(const lac_msg *msg, lac_error *err);
 lac_status lac__check_step_output(const lac_msg *msg, lac_error *err);
 lac_status lac__check_fault(const lac_msg *msg, lac_error *err);
+lac_status lac__check_shadow(const lac_msg *msg, lac_error *err);
 lac_status lac__check_dispatch(const lac_msg *msg, lac_error *err);
 lac_status lac__check_cancel(const lac_msg *msg, lac_error *err);
 lac_status lac__check_nothing(const lac_msg *msg, lac_error *err);
@@ -156,5 +199,8 @@ lac_status lac__check_refused(const lac_msg *msg, lac_error *err);
 lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err);
 lac_status lac__check_path_query(const lac_msg *msg, lac_error *err);
 lac_status lac__check_path_reply(const lac_msg *msg, lac_error *err);
+lac_status lac__check_plan_query(const lac_msg *msg, lac_error *err);
+lac_status lac__check_path_force(const lac_msg *msg, lac_error *err);
+lac_status lac__check_plan_reply(const lac_msg *msg, lac_error *err);
 
 #endif

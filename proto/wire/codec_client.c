@@ -14,6 +14,12 @@ static void put_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     LAC__PUT(out, credit, in->credit);
     LAC__PUT(out, echo, in->echo);
     LAC__PUT(out, priority, in->priority);
+    LAC__PUT_TEXT(out, hint, in->hint);
+    out->has_sparse = in->sparse != LAC_SPARSE_DEFAULT;
+    out->sparse = in->sparse == LAC_SPARSE_ON;
+    out->has_tier_max = in->has_tier;
+    out->tier_max = in->has_tier ? lac__put_tier(in->tier_max) : PB__TIER__TIER_UNKNOWN;
+    LAC__PUT_TEXT(out, force, in->force);
 }
 
 static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -25,6 +31,12 @@ static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_ms
     out->credit = in->credit;
     out->echo = in->echo != 0;
     out->priority = in->priority;
+    if (in->has_sparse)
+        out->sparse = in->sparse ? LAC_SPARSE_ON : LAC_SPARSE_OFF;
+    out->has_tier = in->has_tier_max != 0;
+    LAC__TRY(lac__get_tier(c, "submit.tier_max", in->has_tier_max, in->tier_max, &out->tier_max));
+    LAC__TRY(lac__get_text(c, "submit.hint", in->hint, out->hint, sizeof out->hint));
+    LAC__TRY(lac__get_text(c, "submit.force", in->force, out->force, sizeof out->force));
     LAC__TRY(lac__get_text(c, "submit.model", in->model, out->model, sizeof out->model));
     LAC__TRY(lac__get_prompt(c, in->prompt, &out->prompt));
     return lac__get_sampling(c, in->sampling, &out->sampling);
@@ -98,12 +110,14 @@ static void put_tokens(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     Pb__Tokens *out = (Pb__Tokens *)body;
     LAC__PUT(out, stream, msg->body.tokens.stream);
     out->chunk = lac__put_chunk(c, &msg->body.tokens.chunk);
+    out->account = lac__put_account(c, msg->body.tokens.account);
 }
 
 static lac_status get_tokens(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
 {
     const Pb__Tokens *in = (const Pb__Tokens *)body;
     msg->body.tokens.stream = in->stream;
+    LAC__TRY(lac__get_account(c, in->account, &msg->body.tokens.account));
     return lac__get_chunk(c, in->chunk, &msg->body.tokens.chunk);
 }
 
@@ -115,6 +129,7 @@ static void put_done(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
     out->has_finish = 1;
     out->finish = (Pb__Finish)in->finish;
     out->usage = lac__put_usage(c, &in->usage);
+    out->account = lac__put_account(c, in->account);
 }
 
 static lac_status get_done(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -123,6 +138,7 @@ static lac_status get_done(lac__codec *c, const ProtobufCMessage *body, lac_msg 
     lac_done *out = &msg->body.done;
     out->stream = in->stream;
     lac__get_usage(in->usage, &out->usage);
+    LAC__TRY(lac__get_account(c, in->account, &out->account));
     return lac__get_finish(c, "done.finish", in->has_finish, in->finish, &out->finish);
 }
 
@@ -166,6 +182,26 @@ static void put_ranks(lac__codec *c, const lac_group_status *in, Pb__GroupStatus
     }
 }
 
+static void put_class_status(lac__codec *c, const lac_group_status *in, Pb__GroupStatus *out)
+{
+    if (!in->classes_count)
+        return;
+    Pb__ClassStatus *classes = lac__put_alloc(c, in->classes_count, sizeof *classes);
+    out->classes = lac__put_alloc(c, in->classes_count, sizeof *out->classes);
+    out->n_classes = in->classes_count;
+    for (uint32_t i = 0; i < in->classes_count; i++) {
+        const lac_class_status *from = &in->classes[i];
+        pb__class_status__init(&classes[i]);
+        LAC__PUT_TEXT(&classes[i], name, from->name);
+        LAC__PUT(&classes[i], running, from->running);
+        LAC__PUT(&classes[i], active_layers, from->active_layers);
+        LAC__PUT(&classes[i], tokens, from->tokens);
+        LAC__PUT(&classes[i], skip_rate, from->skip_rate);
+        LAC__PUT(&classes[i], cost_skip_rate, from->cost_skip_rate);
+        out->classes[i] = &classes[i];
+    }
+}
+
 static void put_group(lac__codec *c, const lac_group_status *in, Pb__GroupStatus *out)
 {
     pb__group_status__init(out);
@@ -183,6 +219,7 @@ static void put_group(lac__codec *c, const lac_group_status *in, Pb__GroupStatus
     LAC__PUT(out, output_tokens, in->output_tokens);
     LAC__PUT(out, heartbeat_age_ms, in->heartbeat_age_ms);
     put_ranks(c, in, out);
+    put_class_status(c, in, out);
 }
 
 static void put_status_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
@@ -207,6 +244,28 @@ static void put_status_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage
         put_group(c, &in->groups[i], &groups[i]);
         out->groups[i] = &groups[i];
     }
+}
+
+static lac_status get_class_status(lac__codec *c, const Pb__GroupStatus *in, lac_group_status *out)
+{
+    if (in->n_classes > LAC_CLASSES_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "group.classes has %zu entries, allowed: at most %d",
+                        in->n_classes, LAC_CLASSES_MAX);
+    lac_class_status *classes;
+    LAC__TRY(lac__get_alloc(c, in->n_classes, sizeof *classes, &classes));
+    for (size_t i = 0; i < in->n_classes; i++) {
+        const Pb__ClassStatus *from = in->classes[i];
+        LAC__TRY(lac__get_text(c, "group.classes.name", from->name, classes[i].name,
+                               sizeof classes[i].name));
+        classes[i].running = from->running;
+        classes[i].active_layers = from->active_layers;
+        classes[i].tokens = from->tokens;
+        classes[i].skip_rate = from->skip_rate;
+        classes[i].cost_skip_rate = from->cost_skip_rate;
+    }
+    out->classes = classes;
+    out->classes_count = (uint32_t)in->n_classes;
+    return LAC_OK;
 }
 
 static lac_status get_group(lac__codec *c, const Pb__GroupStatus *in, lac_group_status *out)
@@ -236,7 +295,7 @@ static lac_status get_group(lac__codec *c, const Pb__GroupStatus *in, lac_group_
                                      .rss_bytes = in->ranks[i]->rss_bytes};
     out->ranks = ranks;
     out->ranks_count = (uint32_t)in->n_ranks;
-    return LAC_OK;
+    return get_class_status(c, in, out);
 }
 
 static lac_status get_status_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -265,79 +324,6 @@ static lac_status get_status_reply(lac__codec *c, const ProtobufCMessage *body, 
     return LAC_OK;
 }
 
-/* ---- path ---- */
-
-static void put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
-{
-    Pb__PathQuery *out = (Pb__PathQuery *)body;
-    LAC__PUT(out, stream, msg->body.path_query.stream);
-    out->prompt = lac__put_prompt(c, &msg->body.path_query.prompt);
-}
-
-static lac_status get_path_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
-{
-    const Pb__PathQuery *in = (const Pb__PathQuery *)body;
-    msg->body.path_query.stream = in->stream;
-    return lac__get_prompt(c, in->prompt, &msg->body.path_query.prompt);
-}
-
-static void put_path_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
-{
-    const lac_path_reply *in = &msg->body.path_reply;
-    Pb__PathReply *out = (Pb__PathReply *)body;
-    LAC__PUT(out, stream, in->stream);
-    LAC__PUT_TEXT(out, type, in->type);
-    LAC__PUT_TEXT(out, task, in->task);
-    LAC__PUT(out, tokens_max, in->tokens_max);
-    out->has_fingerprint = 1;
-    out->fingerprint = lac__bin(in->fingerprint.bytes, sizeof in->fingerprint.bytes);
-    LAC__PUT_TEXT(out, class_name, in->class_name);
-    LAC__PUT_TEXT(out, class_reason, in->class_reason);
-    LAC__PUT_TEXT(out, type_reason, in->type_reason);
-    if (!in->features_count)
-        return;
-    Pb__PathFeature *features = lac__put_alloc(c, in->features_count, sizeof *features);
-    out->features = lac__put_alloc(c, in->features_count, sizeof *out->features);
-    out->n_features = in->features_count;
-    for (uint32_t i = 0; i < in->features_count; i++) {
-        pb__path_feature__init(&features[i]);
-        LAC__PUT_TEXT(&features[i], name, in->features[i].name);
-        LAC__PUT(&features[i], value, in->features[i].value);
-        out->features[i] = &features[i];
-    }
-}
-
-static lac_status get_path_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
-{
-    const Pb__PathReply *in = (const Pb__PathReply *)body;
-    lac_path_reply *out = &msg->body.path_reply;
-    out->stream = in->stream;
-    out->tokens_max = in->tokens_max;
-    LAC__TRY(lac__get_text(c, "path_reply.type", in->type, out->type, sizeof out->type));
-    LAC__TRY(lac__get_text(c, "path_reply.task", in->task, out->task, sizeof out->task));
-    LAC__TRY(lac__get_bytes(c, "path_reply.fingerprint", in->fingerprint, out->fingerprint.bytes,
-                            sizeof out->fingerprint.bytes));
-    LAC__TRY(lac__get_text(c, "path_reply.class_name", in->class_name, out->class_name,
-                           sizeof out->class_name));
-    LAC__TRY(lac__get_text(c, "path_reply.class_reason", in->class_reason, out->class_reason,
-                           sizeof out->class_reason));
-    LAC__TRY(lac__get_text(c, "path_reply.type_reason", in->type_reason, out->type_reason,
-                           sizeof out->type_reason));
-    if (in->n_features > LAC_PATH_FEATURES_MAX)
-        return lac_fail(c->err, LAC_EINVAL, "path_reply has %zu features, allowed: at most %d",
-                        in->n_features, LAC_PATH_FEATURES_MAX);
-    lac_path_feature *features;
-    LAC__TRY(lac__get_alloc(c, in->n_features, sizeof *features, &features));
-    for (size_t i = 0; i < in->n_features; i++) {
-        LAC__TRY(lac__get_text(c, "path_reply.features.name", in->features[i]->name,
-                               features[i].name, sizeof features[i].name));
-        features[i].value = in->features[i]->value;
-    }
-    out->features = features;
-    out->features_count = (uint32_t)in->n_features;
-    return LAC_OK;
-}
-
 /* Allowances: a chat message of 6 bytes parses to about 200, a rank of 10 to 140. */
 const lac__codec_row lac__codec_client_rows[] = {
     {LAC_MSG_SUBMIT, true, 256 << 10, &pb__submit__descriptor, put_submit, get_submit,
@@ -355,9 +341,15 @@ const lac__codec_row lac__codec_client_rows[] = {
      lac__check_refused},
     {LAC_MSG_STATUS_REPLY, true, 4 << 20, &pb__status_reply__descriptor, put_status_reply,
      get_status_reply, lac__check_status_reply},
-    {LAC_MSG_PATH_QUERY, true, 256 << 10, &pb__path_query__descriptor, put_path_query,
-     get_path_query, lac__check_path_query},
-    {LAC_MSG_PATH_REPLY, true, 32 << 10, &pb__path_reply__descriptor, put_path_reply,
-     get_path_reply, lac__check_path_reply},
+    {LAC_MSG_PATH_QUERY, true, 256 << 10, &pb__path_query__descriptor, lac__put_path_query,
+     lac__get_path_query, lac__check_path_query},
+    {LAC_MSG_PATH_REPLY, true, 32 << 10, &pb__path_reply__descriptor, lac__put_path_reply,
+     lac__get_path_reply, lac__check_path_reply},
+    {LAC_MSG_PLAN_QUERY, true, 0, &pb__plan_query__descriptor, lac__put_plan_query,
+     lac__get_plan_query, lac__check_plan_query},
+    {LAC_MSG_PATH_FORCE, true, 0, &pb__path_force__descriptor, lac__put_path_force,
+     lac__get_path_force, lac__check_path_force},
+    {LAC_MSG_PLAN_REPLY, true, 1 << 20, &pb__plan_reply__descriptor, lac__put_plan_reply,
+     lac__get_plan_reply, lac__check_plan_reply},
     {.type = LAC_MSG_NONE},
 };

@@ -11,6 +11,19 @@ static ProtobufCBinaryData put_incarnation(const uint8_t incarnation[16])
 
 /* ---- membership ---- */
 
+static void put_classes(lac__codec *c, const lac_hello *in, Pb__Hello *out)
+{
+    if (!in->classes_count)
+        return;
+    Pb__Class *classes = lac__put_alloc(c, in->classes_count, sizeof *classes);
+    out->classes = lac__put_alloc(c, in->classes_count, sizeof *out->classes);
+    out->n_classes = in->classes_count;
+    for (uint32_t i = 0; i < in->classes_count; i++) {
+        lac__put_class(c, &in->classes[i], &classes[i]);
+        out->classes[i] = &classes[i];
+    }
+}
+
 static void put_hello(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
 {
     const lac_hello *in = &msg->body.hello;
@@ -36,6 +49,7 @@ static void put_hello(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
     LAC__PUT(out, kv_pages, in->kv_pages);
     LAC__PUT(out, model_bytes, in->model_bytes);
     LAC__PUT(out, threads, in->threads);
+    put_classes(c, in, out);
     if (!in->running_count)
         return;
     Pb__Running *running = lac__put_alloc(c, in->running_count, sizeof *running);
@@ -66,6 +80,21 @@ static lac_status get_running(lac__codec *c, const Pb__Hello *in, lac_hello *out
     return LAC_OK;
 }
 
+static lac_status get_classes(lac__codec *c, const Pb__Hello *in, lac_hello *out)
+{
+    if (in->n_classes >= LAC_CLASSES_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "hello.classes has %zu entries, allowed: at most %d",
+                        in->n_classes, LAC_CLASSES_MAX - 1);
+    lac_class_facts *classes;
+    LAC__TRY(lac__get_alloc(c, in->n_classes, sizeof *classes, &classes));
+    for (size_t i = 0; i < in->n_classes; i++)
+        LAC__TRY_IN(lac__get_class(c, in->classes[i], &classes[i]), c->err, "hello.classes[%zu]",
+                    i);
+    out->classes = classes;
+    out->classes_count = (uint32_t)in->n_classes;
+    return LAC_OK;
+}
+
 static lac_status get_hello(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
 {
     const Pb__Hello *in = (const Pb__Hello *)body;
@@ -93,6 +122,7 @@ static lac_status get_hello(lac__codec *c, const ProtobufCMessage *body, lac_msg
     out->kv_pages = in->kv_pages;
     out->model_bytes = in->model_bytes;
     out->threads = in->threads;
+    LAC__TRY(get_classes(c, in, out));
     return get_running(c, in, out);
 }
 
@@ -155,9 +185,28 @@ static lac_status get_die(lac__codec *c, const ProtobufCMessage *body, lac_msg *
                          sizeof msg->body.die.reason);
 }
 
+static void put_class_beats(lac__codec *c, const lac_heartbeat *in, Pb__Heartbeat *out)
+{
+    if (!in->classes_count)
+        return;
+    Pb__ClassBeat *classes = lac__put_alloc(c, in->classes_count, sizeof *classes);
+    out->classes = lac__put_alloc(c, in->classes_count, sizeof *out->classes);
+    out->n_classes = in->classes_count;
+    for (uint32_t i = 0; i < in->classes_count; i++) {
+        const lac_class_beat *from = &in->classes[i];
+        pb__class_beat__init(&classes[i]);
+        LAC__PUT(&classes[i], index, from->index);
+        LAC__PUT(&classes[i], active_layers, from->active_layers);
+        LAC__PUT(&classes[i], requests, from->requests);
+        LAC__PUT(&classes[i], tokens, from->tokens);
+        LAC__PUT(&classes[i], skip_rate, from->skip_rate);
+        LAC__PUT(&classes[i], cost_skip_rate, from->cost_skip_rate);
+        out->classes[i] = &classes[i];
+    }
+}
+
 static void put_heartbeat(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
 {
-    (void)c;
     const lac_heartbeat *in = &msg->body.heartbeat;
     Pb__Heartbeat *out = (Pb__Heartbeat *)body;
     LAC__PUT(out, report_seq, in->report_seq);
@@ -176,12 +225,20 @@ static void put_heartbeat(lac__codec *c, const lac_msg *msg, ProtobufCMessage *b
     LAC__PUT(out, rss_bytes, in->rss_bytes);
     LAC__PUT(out, active_layers, in->active_layers);
     LAC__PUT(out, draining, in->draining);
+    LAC__PUT(out, class_reruns, in->class_reruns);
+    LAC__PUT(out, class_unknown, in->class_unknown);
+    LAC__PUT(out, shadows, in->shadows);
+    LAC__PUT(out, erased_bytes, in->erased_bytes);
+    LAC__PUT(out, released_bytes, in->released_bytes);
+    put_class_beats(c, in, out);
 }
 
 static lac_status get_heartbeat(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
 {
-    (void)c;
     const Pb__Heartbeat *in = (const Pb__Heartbeat *)body;
+    if (in->n_classes > LAC_CLASSES_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "heartbeat.classes has %zu entries, allowed: %d",
+                        in->n_classes, LAC_CLASSES_MAX);
     msg->body.heartbeat = (lac_heartbeat){
         .report_seq = in->report_seq,
         .step_counter = in->step_counter,
@@ -199,7 +256,21 @@ static lac_status get_heartbeat(lac__codec *c, const ProtobufCMessage *body, lac
         .rss_bytes = in->rss_bytes,
         .active_layers = in->active_layers,
         .draining = in->draining != 0,
+        .classes_count = (uint32_t)in->n_classes,
+        .class_reruns = in->class_reruns,
+        .class_unknown = in->class_unknown,
+        .shadows = in->shadows,
+        .erased_bytes = in->erased_bytes,
+        .released_bytes = in->released_bytes,
     };
+    for (size_t i = 0; i < in->n_classes; i++)
+        msg->body.heartbeat.classes[i] =
+            (lac_class_beat){.index = in->classes[i]->index,
+                             .active_layers = in->classes[i]->active_layers,
+                             .requests = in->classes[i]->requests,
+                             .tokens = in->classes[i]->tokens,
+                             .skip_rate = in->classes[i]->skip_rate,
+                             .cost_skip_rate = in->classes[i]->cost_skip_rate};
     return LAC_OK;
 }
 
@@ -246,6 +317,12 @@ static void put_dispatch(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bo
     LAC__PUT_LIST(out, accepted, in->accepted, in->accepted_count);
     out->sampling = lac__put_sampling(c, &in->sampling);
     LAC__PUT(out, echo, in->echo);
+    out->has_class_digest = in->has_class;
+    if (in->has_class) {
+        out->class_digest = lac__bin(in->class_digest.bytes, sizeof in->class_digest.bytes);
+        out->has_input_type = lac__put_input_type(in->input_type, &out->input_type);
+    }
+    LAC__PUT(out, shadow, in->shadow);
 }
 
 static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -259,6 +336,12 @@ static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_
     out->accepted = in->accepted;
     out->accepted_count = (uint32_t)in->n_accepted;
     out->echo = in->echo != 0;
+    out->has_class = in->has_class_digest && in->class_digest.len != 0;
+    out->shadow = in->shadow != 0;
+    LAC__TRY(lac__get_bytes(c, "dispatch.class_digest", in->class_digest, out->class_digest.bytes,
+                            sizeof out->class_digest.bytes));
+    LAC__TRY(lac__get_input_type(c, "dispatch.input_type", in->has_input_type, in->input_type,
+                                 &out->input_type));
     LAC__TRY(lac__get_prompt(c, in->prompt, &out->prompt));
     return lac__get_sampling(c, in->sampling, &out->sampling);
 }
@@ -305,6 +388,7 @@ static void put_step_output(lac__codec *c, const lac_msg *msg, ProtobufCMessage 
         to->has_error = from->error != LAC_OK;
         to->error = lac__put_status(from->error);
         LAC__PUT_REASON(c, to, reason, from->reason);
+        to->account = lac__put_account(c, from->account);
         out->items[i] = to;
     }
 }
@@ -317,6 +401,7 @@ static lac_status get_step_item(lac__codec *c, const Pb__StepItem *in, lac_step_
     LAC__TRY(lac__get_finish(c, "step_output.finish", in->has_finish, in->finish, &out->finish));
     lac__get_usage(in->usage, &out->usage);
     LAC__TRY(lac__get_status(c, "step_output.error", in->has_error, in->error, &out->error));
+    LAC__TRY(lac__get_account(c, in->account, &out->account));
     return lac__get_text(c, "step_output.reason", in->reason, out->reason, sizeof out->reason);
 }
 
@@ -333,6 +418,32 @@ static lac_status get_step_output(lac__codec *c, const ProtobufCMessage *body, l
     msg->body.step_output.items = items;
     msg->body.step_output.items_count = (uint32_t)in->n_items;
     return LAC_OK;
+}
+
+static void put_shadow(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
+{
+    (void)c;
+    const lac_shadow *in = &msg->body.shadow;
+    Pb__Shadow *out = (Pb__Shadow *)body;
+    out->has_class_digest = 1;
+    out->class_digest = lac__bin(in->class_digest.bytes, sizeof in->class_digest.bytes);
+    out->has_input_type = lac__put_input_type(in->input_type, &out->input_type);
+    LAC__PUT(out, tokens, in->tokens);
+    LAC__PUT(out, kl_mean, in->kl_mean);
+    LAC__PUT(out, top1_agree, in->top1_agree);
+}
+
+static lac_status get_shadow(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
+{
+    const Pb__Shadow *in = (const Pb__Shadow *)body;
+    lac_shadow *out = &msg->body.shadow;
+    out->tokens = in->tokens;
+    out->kl_mean = in->kl_mean;
+    out->top1_agree = in->top1_agree;
+    LAC__TRY(lac__get_bytes(c, "shadow.class_digest", in->class_digest, out->class_digest.bytes,
+                            sizeof out->class_digest.bytes));
+    return lac__get_input_type(c, "shadow.input_type", in->has_input_type, in->input_type,
+                               &out->input_type);
 }
 
 static void put_fault(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
@@ -352,16 +463,18 @@ static lac_status get_fault(lac__codec *c, const ProtobufCMessage *body, lac_msg
     return lac__get_text(c, "fault.reason", in->reason, out->reason, sizeof out->reason);
 }
 
-/* Allowances: a running entry of 4 bytes parses to 112, a step item of 12 to about 560. */
+/* Allowances: a running entry of 4 bytes parses to 112, a step item of 12 to about 560, one with an
+ * account of 30 to about 1,000. */
 const lac__codec_row lac__codec_worker_rows[] = {
     {LAC_MSG_HELLO, false, 1 << 20, &pb__hello__descriptor, put_hello, get_hello, lac__check_hello},
-    {LAC_MSG_HEARTBEAT, false, 0, &pb__heartbeat__descriptor, put_heartbeat, get_heartbeat,
+    {LAC_MSG_HEARTBEAT, false, 16 << 10, &pb__heartbeat__descriptor, put_heartbeat, get_heartbeat,
      lac__check_heartbeat},
-    {LAC_MSG_STEP_OUTPUT, false, 1 << 20, &pb__step_output__descriptor, put_step_output,
+    {LAC_MSG_STEP_OUTPUT, false, 2 << 20, &pb__step_output__descriptor, put_step_output,
      get_step_output, lac__check_step_output},
     {LAC_MSG_DRAINED, false, 0, &pb__drained__descriptor, put_drained, get_drained,
      lac__check_nothing},
     {LAC_MSG_FAULT, false, 0, &pb__fault__descriptor, put_fault, get_fault, lac__check_fault},
+    {LAC_MSG_SHADOW, false, 0, &pb__shadow__descriptor, put_shadow, get_shadow, lac__check_shadow},
     {LAC_MSG_HELLO_ACK, false, 0, &pb__hello_ack__descriptor, put_hello_ack, get_hello_ack,
      lac__check_hello_ack},
     {LAC_MSG_HELLO_REJECT, false, 0, &pb__hello_reject__descriptor, put_hello_reject,

@@ -24,6 +24,12 @@ lac_status lac__check_submit(const lac_msg *msg, lac_error *err)
     if (s->priority < -LAC_PRIORITY_MAX || s->priority > LAC_PRIORITY_MAX)
         return lac_fail(err, LAC_EINVAL, "submit.priority is %d, allowed %d..%d", s->priority,
                         -LAC_PRIORITY_MAX, LAC_PRIORITY_MAX);
+    LAC__TRY(lac__check_label("submit.hint", s->hint, sizeof s->hint, err));
+    LAC__TRY(lac__check_name("submit.force", s->force, sizeof s->force, true, err));
+    LAC__TRY(lac__check_tier("submit.tier_max", s->tier_max, err));
+    const lac__range sparse = {"submit.sparse", (uint64_t)s->sparse, LAC_SPARSE_DEFAULT,
+                               LAC_SPARSE_OFF};
+    LAC__TRY(lac__check_ranges(&sparse, 1, err));
     LAC__TRY(lac__check_prompt(&s->prompt, err));
     return lac__check_sampling(&s->sampling, err);
 }
@@ -49,6 +55,7 @@ lac_status lac__check_accepted(const lac_msg *msg, lac_error *err)
 lac_status lac__check_tokens(const lac_msg *msg, lac_error *err)
 {
     LAC__TRY(check_stream("tokens.stream", msg->body.tokens.stream, err));
+    LAC__TRY(lac__check_account(msg->body.tokens.account, err));
     return lac__check_chunk(&msg->body.tokens.chunk, err);
 }
 
@@ -58,6 +65,7 @@ lac_status lac__check_done(const lac_msg *msg, lac_error *err)
     LAC__TRY(check_stream("done.stream", d->stream, err));
     if (d->finish == LAC_FINISH_NONE)
         return lac_fail(err, LAC_EINVAL, "done.finish is missing");
+    LAC__TRY(lac__check_account(d->account, err));
     return lac__check_finish("done.finish", d->finish, err);
 }
 
@@ -80,8 +88,17 @@ static lac_status check_group(const lac_group_status *g, lac_error *err)
         {"layers", g->layers, 0, LAC_LAYERS_MAX},
         {"slots", g->slots, 0, LAC_SLOTS_MAX},
         {"ranks", g->ranks_count, 0, LAC_RANKS_MAX},
+        {"classes", g->classes_count, 0, LAC_CLASSES_MAX},
     };
     LAC__TRY(lac__check_ranges(ranges, COUNT(ranges), err));
+    for (uint32_t i = 0; i < g->classes_count; i++) {
+        const lac_class_status *c = &g->classes[i];
+        const lac__range active = {"classes.active_layers", c->active_layers, 0, LAC_LAYERS_MAX};
+        LAC__TRY(lac__check_name("classes.name", c->name, sizeof c->name, false, err));
+        LAC__TRY(lac__check_ranges(&active, 1, err));
+        LAC__TRY(lac__check_real("classes.skip_rate", c->skip_rate, 0, 1, err));
+        LAC__TRY(lac__check_real("classes.cost_skip_rate", c->cost_skip_rate, 0, 1, err));
+    }
     for (uint32_t i = 0; i < g->ranks_count; i++) {
         const lac__range rank[] = {
             {"rank", g->ranks[i].rank, 0, LAC_RANKS_MAX - 1},
@@ -106,14 +123,63 @@ lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err)
 
 lac_status lac__check_path_query(const lac_msg *msg, lac_error *err)
 {
-    LAC__TRY(check_stream("path_query.stream", msg->body.path_query.stream, err));
-    return lac__check_prompt(&msg->body.path_query.prompt, err);
+    const lac_path_query *q = &msg->body.path_query;
+    LAC__TRY(check_stream("path_query.stream", q->stream, err));
+    LAC__TRY(lac__check_name("path_query.model", q->model, sizeof q->model, true, err));
+    if (!q->request)
+        return lac__check_prompt(&q->prompt, err);
+    if (q->prompt.kind != LAC_PROMPT_NONE)
+        return lac_fail(err, LAC_EINVAL, "path_query has a request and a prompt, allowed: one");
+    return LAC_OK;
+}
+
+lac_status lac__check_plan_query(const lac_msg *msg, lac_error *err)
+{
+    return check_stream("plan_query.stream", msg->body.plan_query.stream, err);
+}
+
+lac_status lac__check_path_force(const lac_msg *msg, lac_error *err)
+{
+    const lac_path_force *f = &msg->body.path_force;
+    LAC__TRY(check_stream("path_force.stream", f->stream, err));
+    LAC__TRY(
+        lac__check_name("path_force.class_name", f->class_name, sizeof f->class_name, true, err));
+    return lac__check_name("path_force.model", f->model, sizeof f->model, true, err);
+}
+
+static lac_status check_plan_class(const lac_known_class *p, lac_error *err)
+{
+    LAC__TRY(lac__check_name("model", p->model, sizeof p->model, false, err));
+    LAC__TRY(lac__check_class(&p->facts, LAC_LAYERS_MAX, err));
+    const lac__range groups = {"groups", p->groups, 0, LAC_GROUPS_MAX};
+    LAC__TRY(lac__check_ranges(&groups, 1, err));
+    for (unsigned type = 0; type < LAC_INPUT_TYPES; type++) {
+        const lac_guard_status *g = &p->guards[type];
+        LAC__TRY(lac__check_name("guards.state", g->state, sizeof g->state, true, err));
+        LAC__TRY(lac__check_real("guards.evidence", g->evidence, 0, 1e300, err));
+    }
+    return LAC_OK;
+}
+
+lac_status lac__check_plan_reply(const lac_msg *msg, lac_error *err)
+{
+    const lac_plan_reply *p = &msg->body.plan_reply;
+    LAC__TRY(check_stream("plan_reply.stream", p->stream, err));
+    LAC__TRY(lac__check_tier("plan_reply.tier_max", p->tier_max, err));
+    LAC__TRY(lac__check_name("plan_reply.forced", p->forced, sizeof p->forced, true, err));
+    const lac__range count = {"plan_reply.classes", p->classes_count, 0, LAC_PLAN_CLASSES_MAX};
+    LAC__TRY(lac__check_ranges(&count, 1, err));
+    for (uint32_t i = 0; i < p->classes_count; i++)
+        LAC__TRY_IN(check_plan_class(&p->classes[i], err), err, "plan_reply.classes[%u]", i);
+    return LAC_OK;
 }
 
 lac_status lac__check_path_reply(const lac_msg *msg, lac_error *err)
 {
     const lac_path_reply *p = &msg->body.path_reply;
     LAC__TRY(check_stream("path_reply.stream", p->stream, err));
+    LAC__TRY(lac__check_mask("path_reply.mask", p->mask, LAC_LAYERS_MAX, err));
+    LAC__TRY(lac__check_name("path_reply.group", p->group, sizeof p->group, true, err));
     LAC__TRY(lac__check_name("path_reply.type", p->type, sizeof p->type, false, err));
     LAC__TRY(lac__check_name("path_reply.task", p->task, sizeof p->task, false, err));
     LAC__TRY(

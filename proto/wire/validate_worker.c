@@ -12,6 +12,23 @@ lac_status lac__check_nothing(const lac_msg *msg, lac_error *err)
     return LAC_OK;
 }
 
+static lac_status check_classes(const lac_hello *h, lac_error *err)
+{
+    const lac__range count = {"hello.classes", h->classes_count, 0, LAC_CLASSES_MAX - 1};
+    LAC__TRY(lac__check_ranges(&count, 1, err));
+    for (uint32_t i = 0; i < h->classes_count; i++) {
+        const lac_class_facts *f = &h->classes[i];
+        LAC__TRY_IN(lac__check_class(f, h->layers, err), err, "hello.classes[%u]", i);
+        for (uint32_t k = 0; k < i; k++)
+            if (!memcmp(&f->digest, &h->classes[k].digest, sizeof f->digest) ||
+                !strcmp(f->name, h->classes[k].name))
+                return lac_fail(err, LAC_EINVAL,
+                                "hello.classes[%u] has the name or the digest of [%u] (\"%s\")", i,
+                                k, f->name);
+    }
+    return LAC_OK;
+}
+
 lac_status lac__check_hello(const lac_msg *msg, lac_error *err)
 {
     const lac_hello *h = &msg->body.hello;
@@ -40,7 +57,7 @@ lac_status lac__check_hello(const lac_msg *msg, lac_error *err)
         };
         LAC__TRY(lac__check_ranges(entry, COUNT(entry), err));
     }
-    return LAC_OK;
+    return check_classes(h, err);
 }
 
 lac_status lac__check_hello_ack(const lac_msg *msg, lac_error *err)
@@ -70,8 +87,30 @@ lac_status lac__check_heartbeat(const lac_msg *msg, lac_error *err)
         {"heartbeat.running", h->running, 0, LAC_SLOTS_MAX},
         {"heartbeat.kv_pages_used", h->kv_pages_used, 0, h->kv_pages},
         {"heartbeat.active_layers", h->active_layers, 0, LAC_LAYERS_MAX},
+        {"heartbeat.classes", h->classes_count, 0, LAC_CLASSES_MAX},
     };
-    return lac__check_ranges(ranges, COUNT(ranges), err);
+    LAC__TRY(lac__check_ranges(ranges, COUNT(ranges), err));
+    for (uint32_t i = 0; i < h->classes_count; i++) {
+        const lac_class_beat *c = &h->classes[i];
+        const lac__range entry[] = {
+            {"heartbeat.classes.index", c->index, 0, LAC_CLASSES_MAX - 1},
+            {"heartbeat.classes.active_layers", c->active_layers, 0, LAC_LAYERS_MAX},
+        };
+        LAC__TRY(lac__check_ranges(entry, COUNT(entry), err));
+        LAC__TRY(lac__check_real("heartbeat.classes.skip_rate", c->skip_rate, 0, 1, err));
+        LAC__TRY(lac__check_real("heartbeat.classes.cost_skip_rate", c->cost_skip_rate, 0, 1, err));
+    }
+    return LAC_OK;
+}
+
+lac_status lac__check_shadow(const lac_msg *msg, lac_error *err)
+{
+    const lac_shadow *s = &msg->body.shadow;
+    const lac__range tokens = {"shadow.tokens", s->tokens, 1, LAC_CONTEXT_MAX};
+    LAC__TRY(lac__check_ranges(&tokens, 1, err));
+    LAC__TRY(lac__check_input_type("shadow.input_type", s->input_type, err));
+    LAC__TRY(lac__check_real("shadow.kl_mean", s->kl_mean, 0, 1e6, err));
+    return lac__check_real("shadow.top1_agree", s->top1_agree, 0, 1, err);
 }
 
 static lac_status check_item(const lac_step_item *item, lac_error *err)
@@ -81,6 +120,7 @@ static lac_status check_item(const lac_step_item *item, lac_error *err)
     LAC__TRY(lac__check_chunk(&item->chunk, err));
     LAC__TRY(lac__check_finish("finish", item->finish, err));
     LAC__TRY(lac__check_status("error", item->error, err));
+    LAC__TRY(lac__check_account(item->account, err));
     if ((item->finish == LAC_FINISH_ERROR) != (item->error != LAC_OK))
         return lac_fail(err, LAC_EINVAL,
                         "finish is %s with error %s, allowed: an error with finish error alone",
@@ -109,6 +149,7 @@ lac_status lac__check_dispatch(const lac_msg *msg, lac_error *err)
     const lac__range request = {"dispatch.request", d->request, 1, UINT64_MAX};
     LAC__TRY(lac__check_ranges(&request, 1, err));
     LAC__TRY(lac__check_prompt(&d->prompt, err));
+    LAC__TRY(lac__check_input_type("dispatch.input_type", d->input_type, err));
     LAC__TRY(lac__check_ids("dispatch.accepted", d->accepted, d->accepted_count, err));
     if (!d->sampling.has_seed)
         return lac_fail(err, LAC_EINVAL, "dispatch.sampling.seed is missing");

@@ -5,6 +5,7 @@
 #include <check.h>
 
 Suite *suite_class(void);
+Suite *suite_class_facts(void);
 Suite *suite_clock(void);
 Suite *suite_config(void);
 Suite *suite_digest(void);

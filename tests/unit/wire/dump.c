@@ -73,6 +73,27 @@ static void usage(const lac_usage *b, lac_buf *out)
     U(prompt_tokens), U(completion_tokens), U(cached_tokens);
 }
 
+/* Fields of version 1.2 are shown only when they are set: older recordings have none. */
+
+static void class_facts(const lac_class_facts *b, lac_buf *out)
+{
+    S(name), U(scope), U(active_layers), F(skip_rate), F(cost_skip_rate), F(cost);
+    bytes("class", b->digest.bytes, 32, out);
+    lac_buf_printf(out, "mask=%s\n", b->mask ? b->mask : "");
+    for (int t = 0; t < LAC_INPUT_TYPES; t++)
+        lac_buf_printf(out, "certificate %d %.9g %.9g\n", b->serves[t].tier,
+                       (double)b->serves[t].kl_mean, (double)b->serves[t].kl_upper);
+}
+
+static void account(const lac_run_account *b, lac_buf *out)
+{
+    if (!b)
+        return;
+    U(forced), S(class_name), U(layers), U(active_layers), F(skip_rate), F(cost_skip_rate);
+    F(flops), U(kv_bytes), S(why);
+    lac_buf_printf(out, "mask=%s\n", b->mask ? b->mask : "");
+}
+
 static void hello(const lac_hello *b, lac_buf *out)
 {
     S(group), U(rank), U(pp), U(tp), U(features), U(pid), S(model), S(architecture);
@@ -83,6 +104,8 @@ static void hello(const lac_hello *b, lac_buf *out)
     for (uint32_t i = 0; i < b->running_count; i++)
         lac_buf_printf(out, "running %llu %u %u\n", (unsigned long long)b->running[i].request,
                        b->running[i].attempt, b->running[i].next_pos);
+    for (uint32_t i = 0; i < b->classes_count; i++)
+        class_facts(&b->classes[i], out);
 }
 
 static void heartbeat(const lac_heartbeat *b, lac_buf *out)
@@ -90,6 +113,19 @@ static void heartbeat(const lac_heartbeat *b, lac_buf *out)
     U(report_seq), U(step_counter), U(busy), U(step_age_ms), U(queued), U(running);
     U(kv_pages_used), U(kv_pages), U(dispatch_seq_seen), U(prompt_tokens), U(output_tokens);
     U(itl_us), U(prefill_us), U(rss_bytes), U(active_layers), U(draining);
+    if (b->classes_count)
+        U(class_reruns), U(class_unknown), U(shadows), U(erased_bytes), U(released_bytes);
+    for (uint32_t i = 0; i < b->classes_count; i++)
+        lac_buf_printf(out, "class %u %u %llu %llu %.9g %.9g\n", b->classes[i].index,
+                       b->classes[i].active_layers, (unsigned long long)b->classes[i].requests,
+                       (unsigned long long)b->classes[i].tokens, (double)b->classes[i].skip_rate,
+                       (double)b->classes[i].cost_skip_rate);
+}
+
+static void shadow(const lac_shadow *b, lac_buf *out)
+{
+    U(input_type), U(tokens), F(kl_mean), F(top1_agree);
+    bytes("class", b->class_digest.bytes, 32, out);
 }
 
 static void step_output(const lac_step_output *s, lac_buf *out)
@@ -99,6 +135,7 @@ static void step_output(const lac_step_output *s, lac_buf *out)
         U(request), U(attempt), U(finish), U(error), S(reason);
         chunk(&b->chunk, out);
         usage(&b->usage, out);
+        account(b->account, out);
     }
 }
 
@@ -108,6 +145,10 @@ static void dispatch(const lac_dispatch *b, lac_buf *out)
     prompt(&b->prompt, out);
     ids("accepted", b->accepted, b->accepted_count, out);
     sampling(&b->sampling, out);
+    if (b->has_class) {
+        U(input_type), U(shadow);
+        bytes("class", b->class_digest.bytes, 32, out);
+    }
 }
 
 static void submit(const lac_submit *b, lac_buf *out)
@@ -115,6 +156,8 @@ static void submit(const lac_submit *b, lac_buf *out)
     U(stream), S(model), U(deadline_ms), U(credit), U(echo);
     if (b->priority) /* a later field: older recordings have none */
         U(priority);
+    if (b->hint[0] || b->sparse || b->has_tier || b->force[0])
+        S(hint), U(sparse), U(has_tier), U(tier_max), S(force);
     prompt(&b->prompt, out);
     sampling(&b->sampling, out);
 }
@@ -127,6 +170,11 @@ static void group(const lac_group_status *b, lac_buf *out)
         lac_buf_printf(out, "rank %u %llu %u %llu\n", b->ranks[i].rank,
                        (unsigned long long)b->ranks[i].pid, b->ranks[i].active_layers,
                        (unsigned long long)b->ranks[i].rss_bytes);
+    for (uint32_t i = 0; i < b->classes_count; i++)
+        lac_buf_printf(out, "class %s %u %u %llu %.9g %.9g\n", b->classes[i].name,
+                       b->classes[i].running, b->classes[i].active_layers,
+                       (unsigned long long)b->classes[i].tokens, (double)b->classes[i].skip_rate,
+                       (double)b->classes[i].cost_skip_rate);
 }
 
 static void status_reply(const lac_status_reply *b, lac_buf *out)
@@ -143,6 +191,37 @@ static void path_reply(const lac_path_reply *b, lac_buf *out)
     bytes("fingerprint", b->fingerprint.bytes, sizeof b->fingerprint.bytes, out);
     for (uint32_t i = 0; i < b->features_count; i++)
         lac_buf_printf(out, "feature %s=%u\n", b->features[i].name, b->features[i].value);
+    if (b->request) {
+        U(request), S(group);
+        lac_buf_printf(out, "mask=%s\n", b->mask ? b->mask : "");
+    }
+}
+
+static void path_query(const lac_path_query *b, lac_buf *out)
+{
+    U(stream);
+    if (b->request)
+        U(request), S(model);
+    prompt(&b->prompt, out);
+}
+
+static void path_force(const lac_path_force *b, lac_buf *out)
+{
+    U(stream), S(class_name), S(model);
+}
+
+static void plan_reply(const lac_plan_reply *p, lac_buf *out)
+{
+    lac_buf_printf(out, "plan %llu %d %s\n", (unsigned long long)p->stream, p->tier_max, p->forced);
+    for (uint32_t i = 0; i < p->classes_count; i++) {
+        const lac_known_class *b = &p->classes[i];
+        S(model), U(groups), U(requests), U(tokens), U(forced);
+        class_facts(&b->facts, out);
+        for (int t = 0; t < LAC_INPUT_TYPES; t++)
+            lac_buf_printf(out, "guard %s %.17g %llu %llu\n", b->guards[t].state,
+                           b->guards[t].evidence, (unsigned long long)b->guards[t].shadows,
+                           (unsigned long long)b->guards[t].trips);
+    }
 }
 
 static void small_worker(const lac_msg *msg, lac_buf *out)
@@ -181,11 +260,12 @@ static void small_client(const lac_msg *msg, lac_buf *out)
         const lac_done *b = &msg->body.done;
         U(stream), U(finish);
         usage(&b->usage, out);
+        account(b->account, out);
     } else if (msg->envelope.type == LAC_MSG_REFUSED) {
         const lac_refused *b = &msg->body.refused;
         U(stream), U(status), U(retry_after_ms), S(reason);
     } else {
-        const lac_client_cancel *b = &msg->body.client_cancel; /* also STATUS_QUERY */
+        const lac_client_cancel *b = &msg->body.client_cancel; /* also STATUS_QUERY, PLAN_QUERY */
         U(stream);
     }
 }
@@ -203,11 +283,12 @@ void msg_dump(const lac_msg *msg, lac_buf *out)
     case LAC_MSG_TOKENS:
         lac_buf_printf(out, "stream=%llu\n", (unsigned long long)msg->body.tokens.stream);
         chunk(&msg->body.tokens.chunk, out);
+        account(msg->body.tokens.account, out);
         break;
-    case LAC_MSG_PATH_QUERY:
-        lac_buf_printf(out, "stream=%llu\n", (unsigned long long)msg->body.path_query.stream);
-        prompt(&msg->body.path_query.prompt, out);
-        break;
+    case LAC_MSG_SHADOW: shadow(&msg->body.shadow, out); break;
+    case LAC_MSG_PATH_QUERY: path_query(&msg->body.path_query, out); break;
+    case LAC_MSG_PATH_FORCE: path_force(&msg->body.path_force, out); break;
+    case LAC_MSG_PLAN_REPLY: plan_reply(&msg->body.plan_reply, out); break;
     case LAC_MSG_PATH_REPLY: path_reply(&msg->body.path_reply, out); break;
     case LAC_MSG_STATUS_REPLY: status_reply(&msg->body.status_reply, out); break;
     default:

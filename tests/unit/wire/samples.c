@@ -5,10 +5,14 @@
 #include "samples.h"
 
 _Static_assert(
-    sizeof(lac_hello) == 456 && sizeof(lac_heartbeat) == 104 && sizeof(lac_step_item) == 328 &&
-        sizeof(lac_dispatch) == 456 && sizeof(lac_submit) == 496 &&
-        sizeof(lac_group_status) == 336 && sizeof(lac_status_reply) == 392 &&
-        sizeof(lac_sampling) == 352 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264,
+    sizeof(lac_hello) == 472 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
+        sizeof(lac_dispatch) == 496 && sizeof(lac_submit) == 648 &&
+        sizeof(lac_group_status) == 352 && sizeof(lac_status_reply) == 392 &&
+        sizeof(lac_sampling) == 352 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264 &&
+        sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
+        sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 136 &&
+        sizeof(lac_path_reply) == 824 && sizeof(lac_known_class) == 664 &&
+        sizeof(lac_plan_reply) == 96 && sizeof(lac_done) == 32 && sizeof(lac_tokens) == 64,
     "a message changed: set its new field in samples.c, show it in dump.c, then the size");
 
 #define SPAN(text)                                                                                 \
@@ -309,6 +313,174 @@ static void path_reply(lac_msg *m)
                                           .features = features};
 }
 
+/* ---- version 1.2: classes. What 1.0 and 1.1 wrote stays as it was, above. ---- */
+
+static const lac_class_facts classes[] = {
+    {.digest = {{0xc1, 1, 2, 3, [31] = 0xff}},
+     .name = "logs-std",
+     .scope = LAC_SCOPE_REQUEST,
+     .serves = {[LAC_INPUT_STRUCTURED] = {LAC_TIER_STANDARD, 0.012f, 0.019f},
+                [LAC_INPUT_CODE] = {LAC_TIER_ECONOMY, 0.05f, 0.07f}},
+     .mask = "A7,A25,F28",
+     .active_layers = 30,
+     .skip_rate = 0.05f,
+     .cost_skip_rate = 0.0625f,
+     .cost = 0.96875f},
+    {.digest = {{0xc2}},
+     .name = "prose.gold",
+     .scope = LAC_SCOPE_DECODE,
+     .serves = {[LAC_INPUT_UNSTRUCTURED] = {LAC_TIER_GOLD, 0, 0.0075f},
+                [LAC_INPUT_HYBRID] = {LAC_TIER_GOLD, 0.001f, 0.002f}},
+     .active_layers = 29,
+     .cost = 1.5f},
+};
+
+static const lac_run_account account = {.forced = true,
+                                        .class_name = "logs-std",
+                                        .mask = "A7,A25",
+                                        .layers = 30,
+                                        .active_layers = 29,
+                                        .skip_rate = 0.03125f,
+                                        .cost_skip_rate = 0.015625f,
+                                        .flops = 1.25e12,
+                                        .kv_bytes = UINT64_C(1) << 40,
+                                        .why = "structured: certified, standard tier"};
+static const lac_run_account account_full = {.class_name = "full", .layers = 30};
+
+static void hello_classes(lac_msg *m)
+{
+    hello(m);
+    m->body.hello.classes = classes;
+    m->body.hello.classes_count = COUNT(classes);
+}
+
+static void heartbeat_classes(lac_msg *m)
+{
+    heartbeat(m);
+    lac_heartbeat *b = &m->body.heartbeat;
+    b->classes_count = 2;
+    b->classes[0] = (lac_class_beat){.active_layers = 30, .requests = 4, .tokens = 100};
+    b->classes[1] = (lac_class_beat){1, 29, 5, UINT64_MAX, 0.5f, 0.25f};
+    b->class_reruns = 6;
+    b->class_unknown = 7;
+    b->shadows = 8;
+    b->erased_bytes = 9;
+    b->released_bytes = 10;
+}
+
+static void step_output_account(lac_msg *m)
+{
+    static lac_step_item items[2];
+    items[0] = (lac_step_item){
+        .request = 11, .attempt = 1, .finish = LAC_FINISH_STOP, .account = &account};
+    items[1] = (lac_step_item){.request = 12, .attempt = 1, .account = &account_full};
+    m->body.step_output = (lac_step_output){.items_count = COUNT(items), .items = items};
+}
+
+static void shadow(lac_msg *m)
+{
+    m->body.shadow = (lac_shadow){.class_digest = classes[0].digest,
+                                  .input_type = LAC_INPUT_STRUCTURED,
+                                  .tokens = 64,
+                                  .kl_mean = 0.0123456789,
+                                  .top1_agree = 0.96875f};
+}
+
+static void dispatch_class(lac_msg *m)
+{
+    dispatch(m);
+    m->body.dispatch.has_class = true;
+    m->body.dispatch.class_digest = classes[0].digest;
+    m->body.dispatch.input_type = LAC_INPUT_HYBRID;
+    m->body.dispatch.shadow = true;
+}
+
+static void submit_class(lac_msg *m)
+{
+    submit(m);
+    lac_submit *b = &m->body.submit;
+    b->priority = -2;
+    strcpy(b->hint, "AbCdEfGhIjKlMnOpQrStUvWxYz01_-23");
+    b->sparse = LAC_SPARSE_ON;
+    b->has_tier = true;
+    b->tier_max = LAC_TIER_ECONOMY;
+    strcpy(b->force, "logs-std");
+}
+
+static void submit_full(lac_msg *m)
+{
+    submit_plain(m);
+    m->body.submit.sparse = LAC_SPARSE_OFF;
+    m->body.submit.has_tier = true;
+}
+
+static void tokens_account(lac_msg *m)
+{
+    tokens_message(m);
+    m->body.tokens.account = &account;
+}
+
+static void done_account(lac_msg *m)
+{
+    done(m);
+    m->body.done.account = &account;
+}
+
+static void status_reply_classes(lac_msg *m)
+{
+    static const lac_class_status on[] = {{"full", 1, 30, 500, 0, 0},
+                                          {"logs-std", 2, 29, 600, 0.03125f, 0.0625f}};
+    static lac_group_status group;
+    status_reply(m);
+    group = m->body.status_reply.groups[0];
+    group.classes = on;
+    group.classes_count = COUNT(on);
+    m->body.status_reply.groups = &group;
+    m->body.status_reply.groups_count = 1;
+}
+
+static void path_query_request(lac_msg *m)
+{
+    m->body.path_query = (lac_path_query){.stream = 8, .request = UINT64_MAX, .model = "m"};
+}
+
+static void path_reply_request(lac_msg *m)
+{
+    path_reply(m);
+    m->body.path_reply.request = 99;
+    m->body.path_reply.mask = "A7,A25";
+    strcpy(m->body.path_reply.group, "g0");
+}
+
+static void plan_query(lac_msg *m)
+{
+    m->body.plan_query = (lac_plan_query){.stream = 9};
+}
+
+static void path_force(lac_msg *m)
+{
+    m->body.path_force = (lac_path_force){.stream = 10, .class_name = "full", .model = "m"};
+}
+
+static void plan_reply(lac_msg *m)
+{
+    static lac_known_class list[2];
+    list[0] = (lac_known_class){.model = "m",
+                                .facts = classes[0],
+                                .groups = 2,
+                                .requests = 3,
+                                .tokens = 4,
+                                .forced = true,
+                                .guards = {[LAC_INPUT_STRUCTURED] = {"half-open", 1.5, 6, 7},
+                                           [LAC_INPUT_CODE] = {"closed", 0, 0, 0}}};
+    list[1] = (lac_known_class){.model = "m2", .facts = classes[1]};
+    m->body.plan_reply = (lac_plan_reply){.stream = 9,
+                                          .tier_max = LAC_TIER_STANDARD,
+                                          .forced = "logs-std",
+                                          .classes_count = COUNT(list),
+                                          .classes = list};
+}
+
 static const struct {
     const char *name;
     lac_msg_type type;
@@ -341,6 +513,21 @@ static const struct {
     {"status_reply_empty", LAC_MSG_STATUS_REPLY, drained},
     {"path_query", LAC_MSG_PATH_QUERY, path_query},
     {"path_reply", LAC_MSG_PATH_REPLY, path_reply},
+    {"hello_classes", LAC_MSG_HELLO, hello_classes},
+    {"heartbeat_classes", LAC_MSG_HEARTBEAT, heartbeat_classes},
+    {"step_output_account", LAC_MSG_STEP_OUTPUT, step_output_account},
+    {"shadow", LAC_MSG_SHADOW, shadow},
+    {"dispatch_class", LAC_MSG_DISPATCH, dispatch_class},
+    {"submit_class", LAC_MSG_SUBMIT, submit_class},
+    {"submit_full", LAC_MSG_SUBMIT, submit_full},
+    {"tokens_account", LAC_MSG_TOKENS, tokens_account},
+    {"done_account", LAC_MSG_DONE, done_account},
+    {"status_reply_classes", LAC_MSG_STATUS_REPLY, status_reply_classes},
+    {"path_query_request", LAC_MSG_PATH_QUERY, path_query_request},
+    {"path_reply_request", LAC_MSG_PATH_REPLY, path_reply_request},
+    {"plan_query", LAC_MSG_PLAN_QUERY, plan_query},
+    {"path_force", LAC_MSG_PATH_FORCE, path_force},
+    {"plan_reply", LAC_MSG_PLAN_REPLY, plan_reply},
 };
 
 const char *sample_name(int index)

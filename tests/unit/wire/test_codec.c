@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mask.h"
 #include "base/text.h"
 #include "samples.h"
 #include "wire/codec.h"
@@ -109,6 +110,7 @@ START_TEST(limits_step_output)
     lac_msg msg = {.envelope = {.type = LAC_MSG_STEP_OUTPUT}};
     static lac_step_item items[LAC_STEP_ITEMS_MAX];
     static const uint32_t token = 17;
+    static const lac_run_account small = {.class_name = "c", .mask = "A1", .why = "w"};
     for (int i = 0; i < LAC_STEP_ITEMS_MAX; i++) {
         items[i] = (lac_step_item){.request = (uint64_t)i + 1,
                                    .chunk = {.tokens_count = 1, .tokens = &token, .text = {"x", 1}},
@@ -118,6 +120,7 @@ START_TEST(limits_step_output)
                                    .reason = "r"};
         if (_i)
             memset(items[i].reason, 'r', LAC_REASON_MAX);
+        items[i].account = &small;
     }
     msg.body.step_output = (lac_step_output){LAC_STEP_ITEMS_MAX, items};
     check_trip(&msg);
@@ -135,9 +138,11 @@ START_TEST(limits_logprobs)
     for (int i = 0; i < TOKENS; i++)
         logprobs[i] = (lac_logprob){top[0], LAC_TOP_LOGPROBS_MAX, top};
     lac_msg msg = {.envelope = {.type = LAC_MSG_TOKENS}};
-    msg.body.tokens = (lac_tokens){
-        1,
-        {.tokens_count = TOKENS, .tokens = tokens, .logprobs_count = TOKENS, .logprobs = logprobs}};
+    msg.body.tokens = (lac_tokens){.stream = 1,
+                                   .chunk = {.tokens_count = TOKENS,
+                                             .tokens = tokens,
+                                             .logprobs_count = TOKENS,
+                                             .logprobs = logprobs}};
     check_trip(&msg);
 }
 END_TEST
@@ -184,7 +189,37 @@ START_TEST(limits_hello_and_status)
     msg.body.hello.running = running;
     msg.body.hello.running_count = LAC_RUNNING_MAX;
     memset(msg.body.hello.model, 'm', LAC_MODEL_NAME_MAX);
+    static lac_class_facts classes[LAC_CLASSES_MAX - 1];
+    lac_mask all = {{0}};
+    for (unsigned unit = 0; unit < LAC_UNITS_MAX; unit++)
+        lac_mask_set(&all, unit);
+    lac_buf mask = {0};
+    lac_mask_text(&all, &mask);
+    ck_assert_uint_le(mask.length, LAC_MASK_TEXT_MAX);
+    for (int i = 0; i < LAC_CLASSES_MAX - 1; i++) {
+        classes[i] = (lac_class_facts){
+            .digest = {{(uint8_t)i}}, .scope = LAC_SCOPE_REQUEST, .mask = mask.data, .cost = 1};
+        memset(classes[i].name, 'a' + i, LAC_NAME_MAX);
+        for (int type = 0; type < LAC_INPUT_TYPES; type++)
+            classes[i].serves[type] = (lac_class_serve){LAC_TIER_GOLD, 0.001f, 0.002f};
+    }
+    msg.body.hello.layers = LAC_LAYERS_MAX;
+    msg.body.hello.classes = classes;
+    msg.body.hello.classes_count = LAC_CLASSES_MAX - 1;
     check_trip(&msg);
+
+    static lac_known_class plan[LAC_PLAN_CLASSES_MAX];
+    for (int i = 0; i < LAC_PLAN_CLASSES_MAX; i++) {
+        plan[i] = (lac_known_class){.model = "m", .facts = classes[i % (LAC_CLASSES_MAX - 1)]};
+        plan[i].facts.mask = i ? "A1" : mask.data;
+        for (int type = 0; type < LAC_INPUT_TYPES; type++)
+            strcpy(plan[i].guards[type].state, "closed");
+    }
+    lac_msg reply = {.envelope = {.type = LAC_MSG_PLAN_REPLY}};
+    reply.body.plan_reply =
+        (lac_plan_reply){.stream = 1, .classes_count = LAC_PLAN_CLASSES_MAX, .classes = plan};
+    check_trip(&reply);
+    lac_buf_free(&mask);
 
     static lac_rank_status ranks[LAC_RANKS_MAX];
     static lac_group_status groups[LAC_GROUPS_MAX];
@@ -283,6 +318,52 @@ START_TEST(refuses_worker_plane)
     uint32_t big = LAC_VOCAB_MAX;
     REFUSE(DISPATCH, dispatch, "accepted[0]", b->accepted = &big; b->accepted_count = 1);
     REFUSE(CANCEL, cancel, "request", b->request = 0);
+    REFUSE(DISPATCH, dispatch, "input_type", b->input_type = LAC_INPUT_TYPES + 1);
+}
+END_TEST
+
+START_TEST(refuses_classes)
+{
+    enum { HELLO = SAMPLES_1_1, BEAT, STEP, SHADOW, DISPATCH, SUBMIT, DONE = 35, REPLY = 41 };
+    static lac_class_facts two[2];
+    lac_msg good;
+    sample_make(HELLO, &good);
+#define CLASS(word, ...)                                                                           \
+    do {                                                                                           \
+        memcpy(two, good.body.hello.classes, sizeof two);                                          \
+        lac_class_facts *f = &two[1];                                                              \
+        __VA_ARGS__;                                                                               \
+        REFUSE(HELLO, hello, word, b->classes = two);                                              \
+    } while (0)
+    CLASS("classes[1]: class.name", f->name[0] = 0);
+    CLASS("name or the digest", strcpy(f->name, two[0].name));
+    CLASS("name or the digest", f->digest = two[0].digest);
+    CLASS("full", strcpy(f->name, "full"));
+    CLASS("scope", f->scope = (lac_scope)3);
+    CLASS("past the last layer", f->mask = "A30");
+    CLASS("ascending", f->mask = "A2,A1");
+    CLASS("class.cost", f->cost = 0);
+    CLASS("class.cost", f->cost = NAN);
+    CLASS("skip_rate", f->skip_rate = 1.5f);
+    CLASS("active_layers", f->active_layers = 31);
+    CLASS("tier", f->serves[1].tier = LAC_TIERS);
+    CLASS("kl_upper", f->serves[1].kl_upper = -1);
+    REFUSE(HELLO, hello, "hello.classes", b->classes_count = LAC_CLASSES_MAX);
+    REFUSE(BEAT, heartbeat, "classes.index", b->classes[1].index = LAC_CLASSES_MAX);
+    REFUSE(BEAT, heartbeat, "classes", b->classes_count = LAC_CLASSES_MAX + 1);
+    lac_run_account bad = {.class_name = "a b"};
+    lac_step_item item = {.request = 1, .account = &bad};
+    REFUSE(STEP, step_output, "class_name", b->items = &item; b->items_count = 1);
+    bad = (lac_run_account){.class_name = "c", .flops = INFINITY};
+    REFUSE(STEP, step_output, "flops", b->items = &item; b->items_count = 1);
+    bad = (lac_run_account){.class_name = "c", .active_layers = 1};
+    REFUSE(DONE, done, "active_layers", b->account = &bad);
+    REFUSE(SHADOW, shadow, "tokens", b->tokens = 0);
+    REFUSE(SHADOW, shadow, "kl_mean", b->kl_mean = -1e-9);
+    REFUSE(SUBMIT, submit, "tier_max", b->tier_max = LAC_TIERS);
+    REFUSE(SUBMIT, submit, "sparse", b->sparse = (lac_sparse)3);
+    REFUSE(SUBMIT, submit, "force", strcpy(b->force, "a b"));
+    REFUSE(REPLY, plan_reply, "classes", b->classes_count = LAC_PLAN_CLASSES_MAX + 1);
 }
 END_TEST
 
@@ -358,6 +439,7 @@ static Suite *suite(void)
     tcase_add_test(t, limits_hello_and_status);
     tcase_add_test(t, a_broken_reason_is_mended);
     tcase_add_test(t, refuses_worker_plane);
+    tcase_add_test(t, refuses_classes);
     tcase_add_test(t, refuses_client_plane);
     tcase_add_test(t, refuses_what_is_too_big);
     suite_add_tcase(s, t);

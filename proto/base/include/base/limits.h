@@ -56,6 +56,9 @@ enum {
     LAC_REASON_MAX = 240,
     LAC_ENDPOINT_MAX = 256,
     LAC_NAME_MAX = 64,
+    LAC_HINT_TEXT_MAX = 64,    /* of what claims to be one */
+    LAC_MASK_TEXT_MAX = 12288, /* "A1023," times the units there may be */
+    LAC_WHY_MAX = 120,         /* why a request ran as it did */
 
     /* Cluster */
     LAC_GROUPS_MAX = 256,
@@ -81,6 +84,11 @@ enum {
     LAC_BAD_FRAMES_MAX = 64,        /* of one connection before it is ignored */
     LAC_PENDING_TEXT_MAX = 4 << 20, /* bytes of answer kept for a client that grants no credit */
     LAC_PATH_FEATURES_MAX = 64,     /* measures one PathReply explains */
+    LAC_MODEL_CLASSES_MAX = 32,     /* classes known of one model, old plans included */
+    LAC_PLAN_CLASSES_MAX = 256,     /* classes one PlanReply lists */
+    LAC_GUARDS_MAX = 256,           /* (class, type) pairs that are watched */
+    LAC_DECISIONS_MAX = 4096,       /* decisions remembered */
+    LAC_PATHS_KEPT = 1024,          /* requests whose path can be asked for afterwards */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
     /* HTTP (control-plane rules: small, counted, with deadlines) */

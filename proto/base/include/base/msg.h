@@ -12,12 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/class_facts.h"
 #include "base/digest.h"
 #include "base/limits.h"
 #include "base/sampling.h"
 #include "base/status.h"
 
-enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 1 };
+enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 2 };
 
 typedef enum {
     LAC_MSG_NONE = 0,
@@ -27,6 +28,7 @@ typedef enum {
     LAC_MSG_STEP_OUTPUT = 3,
     LAC_MSG_DRAINED = 4,
     LAC_MSG_FAULT = 5,
+    LAC_MSG_SHADOW = 6,
     /* coordinator → worker */
     LAC_MSG_HELLO_ACK = 16,
     LAC_MSG_HELLO_REJECT = 17,
@@ -41,13 +43,16 @@ typedef enum {
     LAC_MSG_CREDIT = 34,
     LAC_MSG_STATUS_QUERY = 35,
     LAC_MSG_PATH_QUERY = 36,
+    LAC_MSG_PLAN_QUERY = 37,
+    LAC_MSG_PATH_FORCE = 38,
     /* coordinator → client */
     LAC_MSG_ACCEPTED = 48,
     LAC_MSG_TOKENS = 49,
     LAC_MSG_DONE = 50,
     LAC_MSG_REFUSED = 51,
     LAC_MSG_STATUS_REPLY = 52,
-    LAC_MSG_PATH_REPLY = 53
+    LAC_MSG_PATH_REPLY = 53,
+    LAC_MSG_PLAN_REPLY = 54
 } lac_msg_type;
 
 typedef struct {
@@ -144,6 +149,8 @@ typedef struct {
     uint32_t threads;
     uint32_t running_count;
     const lac_running *running;
+    uint32_t classes_count; /* < LAC_CLASSES_MAX; full is not among them, every group serves it */
+    const lac_class_facts *classes;
 } lac_hello;
 
 typedef struct {
@@ -156,6 +163,14 @@ typedef struct {
     uint16_t major_min, major_max;
     char reason[LAC_REASON_MAX + 1];
 } lac_hello_reject;
+
+/* What a worker ran as one class since it started. */
+typedef struct {
+    uint32_t index; /* 0 = full, else 1 + the place in its Hello */
+    uint32_t active_layers;
+    uint64_t requests, tokens; /* ended; rows run */
+    float skip_rate, cost_skip_rate;
+} lac_class_beat;
 
 /* Published by the engine thread's own progress, not by a helper that can live on alone. */
 typedef struct {
@@ -172,6 +187,13 @@ typedef struct {
     uint64_t rss_bytes;
     uint32_t active_layers; /* of the last step */
     bool draining;
+    uint32_t classes_count; /* ≤ LAC_CLASSES_MAX, full included; 0 = not reported */
+    lac_class_beat classes[LAC_CLASSES_MAX];
+    uint64_t class_reruns;  /* requests a class failed on, run again in full; total */
+    uint64_t class_unknown; /* dispatches that named a class it does not have; total */
+    uint64_t shadows;       /* requests scored afterwards; total */
+    uint64_t erased_bytes,
+        released_bytes; /* of units erased in every class: of them not in memory */
 } lac_heartbeat;
 
 typedef struct {
@@ -182,6 +204,7 @@ typedef struct {
     lac_usage usage;                 /* complete once finish is set */
     lac_status error;                /* finish == LAC_FINISH_ERROR */
     char reason[LAC_REASON_MAX + 1]; /* and its text: names field, value and limit */
+    const lac_run_account *account;  /* with the end, and when the class changed; else NULL */
 } lac_step_item;
 
 typedef struct {
@@ -199,7 +222,20 @@ typedef struct {
     const uint32_t *accepted;
     lac_sampling sampling; /* has_seed is true */
     bool echo;             /* completions: the prompt's own text leads the answer */
+    bool has_class;        /* false: full */
+    lac_digest class_digest;
+    lac_input_type input_type; /* LAC_INPUT_TYPES = unknown; shadow reports carry it back */
+    bool shadow;               /* score it afterwards under full */
 } lac_dispatch;
+
+/* One masked request, scored afterwards under its class and in full over the tokens it produced. */
+typedef struct {
+    lac_digest class_digest;
+    lac_input_type input_type;
+    uint32_t tokens;  /* scored, ≥ 1 */
+    double kl_mean;   /* nats, full to class, ≥ 0 */
+    float top1_agree; /* 0 … 1 */
+} lac_shadow;
 
 typedef struct {
     uint64_t request;
@@ -221,6 +257,13 @@ typedef struct {
 
 /* ---- client plane; `stream` is the client's own number for a request ---- */
 
+/* May a class be chosen? */
+typedef enum {
+    LAC_SPARSE_DEFAULT, /* as the server is set */
+    LAC_SPARSE_ON,      /* the best certified one, if any */
+    LAC_SPARSE_OFF      /* full */
+} lac_sparse;
+
 typedef struct {
     uint64_t stream;
     char model[LAC_MODEL_NAME_MAX + 1]; /* "" = the default */
@@ -230,6 +273,11 @@ typedef struct {
     uint32_t credit;  /* Tokens messages the client takes before it grants more; ≥ 1 */
     bool echo;        /* text prompts: the prompt's own text leads the answer */
     int32_t priority; /* −LAC_PRIORITY_MAX … LAC_PRIORITY_MAX; 0 = normal, higher goes first */
+    char hint[LAC_HINT_TEXT_MAX + 1]; /* "" = none; the core judges its form */
+    lac_sparse sparse;
+    bool has_tier;
+    lac_tier tier_max;            /* with has_tier: no class of a higher tier */
+    char force[LAC_NAME_MAX + 1]; /* a class by name, certified or not; "" = none */
 } lac_submit;
 
 typedef struct {
@@ -250,12 +298,14 @@ typedef struct {
 typedef struct {
     uint64_t stream;
     lac_chunk chunk;
+    const lac_run_account *account; /* with the first tokens of a class: what it is; else NULL */
 } lac_tokens;
 
 typedef struct {
     uint64_t stream;
     lac_finish finish;
     lac_usage usage;
+    const lac_run_account *account; /* NULL when nobody gave one */
 } lac_done;
 
 typedef struct {
@@ -276,6 +326,14 @@ typedef struct {
     uint64_t rss_bytes;
 } lac_rank_status;
 
+/* A class on one group. */
+typedef struct {
+    char name[LAC_NAME_MAX + 1];
+    uint32_t running, active_layers;
+    uint64_t tokens;
+    float skip_rate, cost_skip_rate;
+} lac_class_status;
+
 typedef struct {
     char id[LAC_NAME_MAX + 1];
     char state[LAC_NAME_MAX + 1]; /* "READY", "SUSPECT", … */
@@ -288,6 +346,8 @@ typedef struct {
     uint64_t heartbeat_age_ms;
     uint32_t ranks_count;
     const lac_rank_status *ranks;
+    uint32_t classes_count; /* ≤ LAC_CLASSES_MAX, full first; 0 from a group that reports none */
+    const lac_class_status *classes;
 } lac_group_status;
 
 typedef struct {
@@ -301,10 +361,13 @@ typedef struct {
     const lac_group_status *groups;
 } lac_status_reply;
 
-/* "How would you judge this prompt?" It is not served. */
+/* "How would you judge this prompt?" It is not served. Or, with `request`: "how did you judge that
+ * one?" */
 typedef struct {
     uint64_t stream;
-    lac_prompt prompt;
+    lac_prompt prompt; /* kind NONE with `request` */
+    uint64_t request;  /* 0 = the prompt is asked about */
+    char model[LAC_MODEL_NAME_MAX + 1];
 } lac_path_query;
 
 typedef struct {
@@ -322,7 +385,47 @@ typedef struct {
     char type_reason[LAC_REASON_MAX + 1];
     uint32_t features_count;
     const lac_path_feature *features;
+    uint64_t request;             /* the one asked about, 0 for a prompt */
+    const char *mask;             /* of the class; NULL = none */
+    char group[LAC_NAME_MAX + 1]; /* where that request ran last, "" for a prompt */
 } lac_path_reply;
+
+/* "Which classes do you know?" */
+typedef struct {
+    uint64_t stream;
+} lac_plan_query;
+
+/* From now on every request of a model runs as that class, certified or not; "" ends it. Answered
+ * by PLAN_REPLY, or REFUSED. */
+typedef struct {
+    uint64_t stream;
+    char class_name[LAC_NAME_MAX + 1]; /* also "full" */
+    char model[LAC_MODEL_NAME_MAX + 1];
+} lac_path_force;
+
+/* A class and an input type, as the guard sees them. */
+typedef struct {
+    char state[LAC_NAME_MAX + 1]; /* "closed", "open", "half-open", "revoked" */
+    double evidence;              /* of the e-process; trips at 10⁴ */
+    uint64_t shadows, trips;
+} lac_guard_status;
+
+typedef struct {
+    char model[LAC_MODEL_NAME_MAX + 1];
+    lac_class_facts facts;
+    uint32_t groups; /* READY ones that hold it */
+    uint64_t requests, tokens;
+    bool forced;
+    lac_guard_status guards[LAC_INPUT_TYPES]; /* state "" where nothing is certified */
+} lac_known_class;
+
+typedef struct {
+    uint64_t stream;
+    lac_tier tier_max;             /* what the server allows */
+    char forced[LAC_NAME_MAX + 1]; /* of the default model; "" = none */
+    uint32_t classes_count;        /* ≤ LAC_PLAN_CLASSES_MAX */
+    const lac_known_class *classes;
+} lac_plan_reply;
 
 /* ---- any message ---- */
 
@@ -333,6 +436,7 @@ typedef struct {
         lac_heartbeat heartbeat;
         lac_step_output step_output;
         lac_fault fault; /* also DRAINED, which needs no body: left empty */
+        lac_shadow shadow;
         lac_hello_ack hello_ack;
         lac_hello_reject hello_reject;
         lac_die die; /* also REREGISTER */
@@ -350,6 +454,9 @@ typedef struct {
         lac_status_reply status_reply;
         lac_path_query path_query;
         lac_path_reply path_reply;
+        lac_plan_query plan_query;
+        lac_path_force path_force;
+        lac_plan_reply plan_reply;
     } body;
     void *memory; /* what the pointers point into; NULL in a message to be sent */
 } lac_msg;
