@@ -7,33 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-
-typedef struct {
-    uint32_t count; /* pages of this size */
-    uint32_t free_count;
-    uint32_t *free; /* [count] a stack: the page given back last goes out first, still in cache */
-    uint32_t *holders; /* [count] sequences whose tables name the page; 0 = on the free list */
-} page_list;
-
-typedef struct {
-    bool open;
-    uint32_t blocks;
-    uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
-    bool *kept;                      /* [units_count] */
-    uint32_t *tables;                /* [units_count][stride] */
-} sequence_tables;
-
-struct lac_kv_pool {
-    uint32_t block_tokens, context_max;
-    uint32_t units_count, sizes_count, sequences_max;
-    uint32_t stride; /* blocks a full context takes */
-    uint32_t *size_of;
-    page_list lists[LAC_KV_SIZES_MAX];
-    sequence_tables *sequences;
-    /* One allocation each for all sequences: untouched parts cost address space only. */
-    bool *kept;
-    uint32_t *tables;
-};
+#include "parts.h"
 
 static lac_status options_check(const lac_kv_options *o, lac_error *err)
 {
@@ -51,6 +25,9 @@ static lac_status options_check(const lac_kv_options *o, lac_error *err)
     if (o->sizes_count > LAC_KV_SIZES_MAX || (o->units_count > 0 && o->sizes_count == 0))
         return lac_fail(err, LAC_EINVAL, "kv sizes_count is %u, allowed 1..%d", o->sizes_count,
                         LAC_KV_SIZES_MAX);
+    if (o->prefix_blocks > LAC_PREFIX_CACHE_MAX)
+        return lac_fail(err, LAC_EINVAL, "kv prefix_blocks is %u, allowed up to %d",
+                        o->prefix_blocks, LAC_PREFIX_CACHE_MAX);
     for (uint32_t u = 0; u < o->units_count; u++)
         if (o->size_of[u] >= o->sizes_count)
             return lac_fail(err, LAC_EINVAL, "kv size_of[%u] is %u, sizes_count is %u", u,
@@ -60,7 +37,7 @@ static lac_status options_check(const lac_kv_options *o, lac_error *err)
 
 /* Fills the stack so that pages leave it in ascending order: memory is first touched from the
  * front. */
-static bool list_create(page_list *list, uint32_t count)
+static bool list_create(lac__page_list *list, uint32_t count)
 {
     list->free = lac_try_alloc(count ? count : 1, sizeof(uint32_t));
     list->holders = lac_try_alloc(count ? count : 1, sizeof(uint32_t));
@@ -87,7 +64,7 @@ lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_e
     pool->size_of = lac_alloc(pool->units_count + 1, sizeof(uint32_t));
     for (uint32_t u = 0; u < pool->units_count; u++)
         pool->size_of[u] = options->size_of[u];
-    pool->sequences = lac_alloc(pool->sequences_max, sizeof(sequence_tables));
+    pool->sequences = lac_alloc(pool->sequences_max, sizeof(*pool->sequences));
 
     size_t rows = (size_t)pool->sequences_max * pool->units_count;
     pool->kept = lac_try_alloc(rows + 1, sizeof(bool));
@@ -95,6 +72,7 @@ lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_e
     bool enough = pool->kept && pool->tables;
     for (uint32_t s = 0; s < pool->sizes_count && enough; s++)
         enough = list_create(&pool->lists[s], options->pages[s]);
+    enough = enough && lac__prefix_create(pool, options->prefix_blocks, options->prefix_seed);
     if (!enough) {
         lac_kv_destroy(&pool);
         return lac_fail(err, LAC_ENOMEM,
@@ -104,6 +82,7 @@ lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_e
     for (uint32_t i = 0; i < pool->sequences_max; i++) {
         pool->sequences[i].kept = pool->kept + (size_t)i * pool->units_count;
         pool->sequences[i].tables = pool->tables + (size_t)i * pool->units_count * pool->stride;
+        pool->sequences[i].tip = LAC__NODE_NONE;
     }
     *out = pool;
     return LAC_OK;
@@ -117,6 +96,7 @@ void lac_kv_destroy(lac_kv_pool **pool)
         free((*pool)->lists[s].free);
         free((*pool)->lists[s].holders);
     }
+    lac__prefix_destroy(*pool);
     free((*pool)->size_of);
     free((*pool)->sequences);
     free((*pool)->kept);
@@ -125,7 +105,7 @@ void lac_kv_destroy(lac_kv_pool **pool)
     *pool = NULL;
 }
 
-static sequence_tables *sequence_at(const lac_kv_pool *pool, int sequence)
+lac__sequence_tables *lac__sequence_at(const lac_kv_pool *pool, int sequence)
 {
     LAC_ASSERT(sequence >= 0 && (uint32_t)sequence < pool->sequences_max);
     LAC_ASSERT(pool->sequences[sequence].open);
@@ -147,7 +127,7 @@ int lac_kv_open(lac_kv_pool *pool, const bool *kept)
         i++;
     if (i == pool->sequences_max)
         return LAC_KV_SEQUENCE_NONE;
-    sequence_tables *sequence = &pool->sequences[i];
+    lac__sequence_tables *sequence = &pool->sequences[i];
     sequence->open = true;
     sequence->blocks = 0;
     for (uint32_t u = 0; u < pool->units_count; u++)
@@ -162,7 +142,7 @@ void lac_kv_close(lac_kv_pool *pool, int sequence)
     pool->sequences[sequence].open = false;
 }
 
-static uint32_t page_take(page_list *list)
+static uint32_t page_take(lac__page_list *list)
 {
     LAC_ASSERT(list->free_count > 0);
     uint32_t page = list->free[--list->free_count];
@@ -171,7 +151,7 @@ static uint32_t page_take(page_list *list)
     return page;
 }
 
-static void page_give(page_list *list, uint32_t page)
+void lac__page_give(lac__page_list *list, uint32_t page)
 {
     LAC_ASSERT(page < list->count && list->holders[page] > 0);
     if (--list->holders[page] == 0)
@@ -180,18 +160,21 @@ static void page_give(page_list *list, uint32_t page)
 
 bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens)
 {
-    sequence_tables *s = sequence_at(pool, sequence);
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
     LAC_ASSERT(tokens <= pool->context_max);
     uint32_t blocks = (tokens + pool->block_tokens - 1) / pool->block_tokens;
     if (blocks <= s->blocks)
         return true;
     uint64_t more = blocks - s->blocks;
     for (uint32_t size = 0; size < pool->sizes_count; size++)
-        if (more * s->cost[size] > pool->lists[size].free_count)
+        if (more * s->cost[size] > lac_kv_free_count(pool, size))
             return false;
+    for (uint32_t size = 0; size < pool->sizes_count; size++)
+        while (more * s->cost[size] > pool->lists[size].free_count)
+            lac__prefix_evict(pool);
     for (uint32_t u = 0; u < pool->units_count; u++) {
         uint32_t *row = s->tables + (size_t)u * pool->stride;
-        page_list *list = &pool->lists[pool->size_of[u]];
+        lac__page_list *list = &pool->lists[pool->size_of[u]];
         for (uint32_t b = s->blocks; b < blocks; b++)
             row[b] = s->kept[u] ? page_take(list) : LAC_KV_PAGE_NONE;
     }
@@ -201,12 +184,13 @@ bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens)
 
 void lac_kv_release(lac_kv_pool *pool, int sequence)
 {
-    sequence_tables *s = sequence_at(pool, sequence);
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    lac__prefix_leave(pool, s);
     for (uint32_t u = 0; u < pool->units_count; u++) {
         uint32_t *row = s->tables + (size_t)u * pool->stride;
         for (uint32_t b = 0; b < s->blocks; b++) {
             if (row[b] != LAC_KV_PAGE_NONE)
-                page_give(&pool->lists[pool->size_of[u]], row[b]);
+                lac__page_give(&pool->lists[pool->size_of[u]], row[b]);
             row[b] = LAC_KV_PAGE_NONE;
         }
     }
@@ -215,7 +199,7 @@ void lac_kv_release(lac_kv_pool *pool, int sequence)
 
 const uint32_t *lac_kv_tables(const lac_kv_pool *pool, int sequence)
 {
-    return sequence_at(pool, sequence)->tables;
+    return lac__sequence_at(pool, sequence)->tables;
 }
 
 uint32_t lac_kv_table_stride(const lac_kv_pool *pool)
@@ -225,7 +209,7 @@ uint32_t lac_kv_table_stride(const lac_kv_pool *pool)
 
 uint32_t lac_kv_blocks(const lac_kv_pool *pool, int sequence)
 {
-    return sequence_at(pool, sequence)->blocks;
+    return lac__sequence_at(pool, sequence)->blocks;
 }
 
 uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept)
@@ -243,7 +227,7 @@ uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept)
 uint32_t lac_kv_free_count(const lac_kv_pool *pool, uint32_t size)
 {
     LAC_ASSERT(size < pool->sizes_count);
-    return pool->lists[size].free_count;
+    return pool->lists[size].free_count + pool->lists[size].cached;
 }
 
 uint64_t lac_kv_pages_count(const lac_kv_pool *pool)
@@ -258,6 +242,14 @@ uint64_t lac_kv_used_count(const lac_kv_pool *pool)
 {
     uint64_t used = 0;
     for (uint32_t s = 0; s < pool->sizes_count; s++)
-        used += pool->lists[s].count - pool->lists[s].free_count;
+        used += pool->lists[s].count - lac_kv_free_count(pool, s);
     return used;
+}
+
+uint64_t lac_kv_cached_count(const lac_kv_pool *pool)
+{
+    uint64_t cached = 0;
+    for (uint32_t s = 0; s < pool->sizes_count; s++)
+        cached += pool->lists[s].cached;
+    return cached;
 }

@@ -124,7 +124,9 @@ static uint32_t tokens_that_fit(const decision *d, const lac_sched_sequence *s, 
 }
 
 /* Preempts the youngest active sequence younger than `keep`; false when there is none. Once decodes
- * have their rows (`decodes_placed`) only prefills are victims. */
+ * have their rows (`decodes_placed`) only prefills are victims, and a decode that stays may hold
+ * what they share: only their own blocks are sure to come back. Else victims come strictly from the
+ * end, so that what none older holds is free. */
 static bool preempt_youngest(decision *d, uint32_t keep, bool decodes_placed)
 {
     for (uint32_t i = d->victim_from; i-- > keep + 1;) {
@@ -133,7 +135,9 @@ static bool preempt_youngest(decision *d, uint32_t keep, bool decodes_placed)
             continue;
         d->victim_from = i;
         d->order->preempted[d->order->preempted_count++] = i;
-        blocks_take(d, &d->sequences[i], -(int64_t)d->sequences[i].blocks);
+        bool some_stay = decodes_placed && d->order->decodes > 0;
+        blocks_take(d, &d->sequences[i],
+                    -(int64_t)(some_stay ? d->sequences[i].alone : d->sequences[i].owned));
         return true;
     }
     return false;
@@ -177,7 +181,7 @@ static void decide_decodes(decision *d)
         /* Only older sequences hold pages now. They will finish; this one starts again behind them.
          */
         d->order->preempted[d->order->preempted_count++] = i;
-        blocks_take(d, s, -(int64_t)s->blocks);
+        blocks_take(d, s, -(int64_t)s->owned);
         d->victim_from = i;
     }
 }
@@ -229,17 +233,19 @@ static void decide_admissions(decision *d, uint32_t rows_left)
             continue;
         if (active == d->budget->slots)
             return;
-        LAC_ASSERT(s->blocks == 0 && s->computed == 0);
-        uint32_t all = blocks_for(d, s->tokens + 1);
-        if (!blocks_fit(d, s, all)) {
+        LAC_ASSERT(s->computed == s->blocks * d->budget->block_tokens && s->alone <= s->blocks);
+        uint32_t all = blocks_for(d, s->tokens + 1), held = s->blocks - s->alone;
+        if (!blocks_fit(d, s, all - held)) {
             /* Alone it may start with what there is, since it fits the pool as a whole. */
-            LAC_ASSERT(active > 0 || blocks_fit(d, s, blocks_for(d, s->tokens)));
+            LAC_ASSERT(active > 0 || blocks_fit(d, s, blocks_for(d, s->tokens) - held));
             if (active > 0)
                 return;
         }
-        uint32_t rows = s->tokens < rows_left ? s->tokens : rows_left;
+        uint32_t remaining = s->tokens - s->computed;
+        uint32_t rows = remaining < rows_left ? remaining : rows_left;
+        blocks_take(d, s, s->alone);
         run_add(d, i, rows);
-        uint32_t after = blocks_for(d, rows);
+        uint32_t after = blocks_for(d, s->computed + rows);
         if (all > after)
             blocks_take(d, s, all - after);
         rows_left -= rows;

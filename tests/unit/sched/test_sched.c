@@ -25,6 +25,8 @@ static lac_sched_sequence active(lac_sequence_state state, uint32_t tokens, uint
                                 .tokens = tokens,
                                 .computed = computed,
                                 .blocks = (computed + BLOCK - 1) / BLOCK,
+                                .owned = (computed + BLOCK - 1) / BLOCK,
+                                .alone = (computed + BLOCK - 1) / BLOCK,
                                 .cost = {2}};
 }
 
@@ -167,6 +169,56 @@ START_TEST(cost_is_measured)
 }
 END_TEST
 
+/* ---- shared blocks ---- */
+
+START_TEST(cached_blocks_save_rows_and_pages)
+{
+    lac_sched_budget budget = budget_of(8); /* four blocks */
+    budget.row_us = 100;
+    lac_sched_sequence s[2] = {active(LAC_SEQUENCE_DECODE, 40, 39), waiting(5 * BLOCK + 1)};
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 1); /* six blocks do not fit */
+    s[1].blocks = 3, s[1].computed = 3 * BLOCK, s[1].alone = 3;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 1); /* nobody holds the three: they are free pages too */
+    s[1].alone = 1;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 2); /* two are held: one and three more are needed */
+    ck_assert_uint_eq(runs[1].rows, 2 * BLOCK + 1);
+    budget.pages_free[0] = 7;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 1);
+}
+END_TEST
+
+START_TEST(preempting_a_sharer_frees_what_is_its_own)
+{
+    lac_sched_budget budget = budget_of(0);
+    budget.row_us = 100;
+    /* The oldest needs a block. The youngest owns none: the second has to go too. */
+    lac_sched_sequence s[3] = {active(LAC_SEQUENCE_DECODE, 65, 64),
+                               active(LAC_SEQUENCE_DECODE, 70, 69),
+                               active(LAC_SEQUENCE_DECODE, 64, 63)};
+    s[2].owned = s[2].alone = 0;
+    s[1].owned = 1, s[1].alone = 0; /* one that the youngest held as well */
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.preempted_count, 2);
+    ck_assert_uint_eq(order.runs_count, 1);
+    /* A prefill that shares with a decode that stays: only its own blocks come back. */
+    budget.pages_free[0] = 1;
+    s[0] = active(LAC_SEQUENCE_PREFILL, 200, 64);
+    s[1] = active(LAC_SEQUENCE_PREFILL, 200, 64);
+    s[1].owned = 2, s[1].alone = 0;
+    s[2] = active(LAC_SEQUENCE_DECODE, 65, 63);
+    s[2].owned = 0, s[2].alone = 0;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.preempted_count, 1);
+    ck_assert_uint_eq(preempted[0], 1);
+    ck_assert_uint_eq(order.runs_count, 1);
+    ck_assert_uint_eq(runs[0].sequence, 2);
+}
+END_TEST
+
 /* Requests arrive at random and run to random lengths in a pool that holds a few of them. */
 typedef struct {
     lac_sched_sequence s;
@@ -194,8 +246,10 @@ static void simulate(uint64_t seed)
         if (count == 0)
             continue;
         lac_sched_sequence input[COUNT_MAX];
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; i < count; i++) {
             input[i] = live[i].s;
+            input[i].owned = input[i].alone = input[i].blocks;
+        }
         lac_sched_budget budget = budget_of(free0);
         budget.pages_free[1] = free1;
         budget.rows_max = 64;
@@ -278,6 +332,8 @@ int main(void)
     tcase_add_test(tc, the_youngest_decode_gives_way_itself);
     tcase_add_test(tc, prefills_do_not_lock_each_other);
     tcase_add_test(tc, cost_is_measured);
+    tcase_add_test(tc, cached_blocks_save_rows_and_pages);
+    tcase_add_test(tc, preempting_a_sharer_frees_what_is_its_own);
     tcase_add_test(tc, nothing_is_lost_in_a_small_pool);
     tcase_add_test_raise_signal(tc, an_illegal_move_aborts, 6);
     suite_add_tcase(suite, tc);

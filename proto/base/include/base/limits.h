@@ -21,7 +21,8 @@ enum {
     LAC_FFN_MAX = 1 << 20,
     LAC_HEADS_MAX = 1024,
     LAC_HEAD_DIM_MAX = 1024,
-    LAC_KV_SIZES_MAX = 8, /* different KV page sizes in one model */
+    LAC_KV_SIZES_MAX = 8,           /* different KV page sizes in one model */
+    LAC_PREFIX_CACHE_MAX = 1 << 18, /* blocks one prefix cache knows */
 
     /* Plans */
     LAC_PLAN_BYTES_MAX = 8 << 20,

@@ -1,6 +1,6 @@
 /* The KV pool: a fixed set of pages and the block tables of the sequences that hold them. A page is
  * one attention unit's keys and values for LAC_KV_BLOCK tokens; the pool deals in page numbers and
- * never sees the memory behind them. Knows no backend, no scheduler, no tokens. One thread owns a
+ * never sees the memory behind them. Knows no backend, no scheduler. One thread owns a
  * pool; nothing is allocated after create. */
 #ifndef LAC_KV_POOL_H
 #define LAC_KV_POOL_H
@@ -29,6 +29,8 @@ typedef struct {
     const uint32_t *size_of;          /* [units_count] each unit's size, < sizes_count; copied */
     uint32_t sizes_count;             /* 1 … LAC_KV_SIZES_MAX */
     uint32_t pages[LAC_KV_SIZES_MAX]; /* pages of each size */
+    uint32_t prefix_blocks;           /* blocks the prefix cache may know, 0 = none (kv/prefix.h) */
+    uint64_t prefix_seed;             /* of its hash table; random where strangers send texts */
 } lac_kv_options;
 
 /* LAC_EINVAL names the field, LAC_ENOMEM when the tables do not fit. */
@@ -59,8 +61,11 @@ void lac_kv_block_cost(const lac_kv_pool *pool, const bool *kept, uint32_t cost[
 /* Tokens that a sequence with these kept units can reach when it has the pool to itself. */
 uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept);
 
+/* Pages that a sequence can have: those that nobody holds and those that only the prefix cache
+ * does. */
 uint32_t lac_kv_free_count(const lac_kv_pool *pool, uint32_t size);
-uint64_t lac_kv_pages_count(const lac_kv_pool *pool); /* of all sizes */
-uint64_t lac_kv_used_count(const lac_kv_pool *pool);
+uint64_t lac_kv_pages_count(const lac_kv_pool *pool);  /* of all sizes */
+uint64_t lac_kv_used_count(const lac_kv_pool *pool);   /* sequences hold them */
+uint64_t lac_kv_cached_count(const lac_kv_pool *pool); /* only the prefix cache holds them */
 
 #endif

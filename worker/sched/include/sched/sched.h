@@ -4,7 +4,7 @@
  * Rules: decodes first, oldest first; then prefill chunks within a row budget that follows measured
  * cost and the ITL target, a chunk of up to a second when nothing decodes; waiting sequences are admitted
  * first come first served. When pages run out the youngest sequence is preempted: it keeps its
- * tokens, gives its pages back, and is prefilled again later. An older sequence never waits for a
+ * tokens, gives its pages back, and is prefilled again later (as far as no cache has kept them). An older sequence never waits for a
  * younger one that cannot move, so the oldest always gains a row and no request is lost. */
 #ifndef LAC_SCHED_H
 #define LAC_SCHED_H
@@ -42,8 +42,13 @@ const char *lac_sched_state_name(lac_sequence_state state);
 typedef struct {
     lac_sequence_state state;        /* not GONE */
     uint32_t tokens;                 /* known: prompt and output */
-    uint32_t computed;               /* of them have keys and values; < tokens */
-    uint32_t blocks;                 /* blocks it holds pages for */
+    uint32_t computed;               /* of them have keys and values; < tokens. While WAITING: whole
+                                        blocks that the prefix cache will give it */
+    uint32_t blocks;                 /* blocks it holds pages for, or will from the cache */
+    /* Blocks may be shared. Of `blocks` it gives back, when preempted, `owned` (that no older
+     * sequence holds) once all younger ones are preempted, and at any time `alone` (that no other
+     * sequence holds). While WAITING `alone` are those that still count as free pages. */
+    uint32_t owned, alone;
     uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size that one block takes */
 } lac_sched_sequence;
 

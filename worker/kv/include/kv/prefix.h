@@ -1,0 +1,50 @@
+/* The prefix cache: pages of a pool that outlive their sequence, found again by what they hold. A
+ * tree of blocks: a node is one block of tokens after one chain of blocks under one key, and names
+ * the pages that hold its keys and values, one for each kept unit. Sequences share a node's pages
+ * and nobody writes them: a sequence's own rows begin after its shared blocks.
+ *
+ * Rules. Only whole blocks; a tail is computed again. Key, chain and every token are compared, a
+ * hash only finds the place, so no two texts are ever mixed up. A key says all that decides the
+ * bits (what the tokens were computed as) and who may share them (the salt); it implies which units
+ * are kept. Pages of nodes that no sequence uses count as free and are given up, least recently
+ * used first, when the free list runs short.
+ *
+ * The same thread as the pool's. Must not know what a key is made of. */
+#ifndef LAC_KV_PREFIX_H
+#define LAC_KV_PREFIX_H
+
+#include "base/digest.h"
+#include "kv/pool.h"
+
+/* Whole blocks at the start of tokens[0 … count) that are in the cache, 0 without a cache. *held
+ * says how many of them a sequence uses: those cost a new user no page, the others leave the
+ * pool's free pages. */
+uint32_t lac_prefix_find(const lac_kv_pool *pool, const lac_digest *key, const uint32_t *tokens,
+                         uint32_t count, uint32_t *held);
+
+/* Continues the sequence's shared blocks as far as the cache has whole blocks of tokens[0 … count),
+ * in place of pages of its own where it has some. Returns its shared tokens: their keys and values
+ * are there. `tokens` must be the sequence's own from position 0, the key always the same. */
+uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
+                         const uint32_t *tokens, uint32_t count);
+
+/* The sequence has computed tokens[0 … count): its whole blocks become shared. A block that the
+ * cache had already replaces the sequence's own. When the table of nodes is full and all are in
+ * use, the rest stays the sequence's own. */
+void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
+                      const uint32_t *tokens, uint32_t count);
+
+/* What giving back a sequence's pages would free, in blocks. */
+typedef struct {
+    uint32_t owned; /* blocks that none of the sequences before it in the list holds */
+    uint32_t alone; /* blocks that no other sequence holds */
+} lac_prefix_share;
+/* Of `count` open sequences, all there are, in the order that matters to the caller. Time grows
+ * with the blocks they hold. */
+void lac_prefix_shares(lac_kv_pool *pool, const int *sequences, uint32_t count,
+                       lac_prefix_share *out);
+
+/* Gives up every node that no sequence uses. */
+void lac_prefix_clear(lac_kv_pool *pool);
+
+#endif

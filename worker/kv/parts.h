@@ -1,0 +1,78 @@
+/* What a pool consists of, for the files of worker/kv. */
+#ifndef LAC_KV_PARTS_H
+#define LAC_KV_PARTS_H
+
+#include "base/digest.h"
+#include "kv/pool.h"
+
+#define LAC__NODE_NONE UINT32_MAX
+
+typedef struct {
+    uint32_t count; /* pages of this size */
+    uint32_t free_count;
+    uint32_t cached; /* of nodes without a user: free as soon as somebody asks */
+    uint32_t *free;  /* [count] a stack: the page given back last goes out first, still in cache */
+    uint32_t *holders; /* [count] tables and nodes that name the page; 0 = on the free list */
+} lac__page_list;
+
+typedef struct {
+    bool open;
+    uint32_t blocks;
+    uint32_t shared;                 /* leading blocks of it that are nodes of the prefix cache */
+    uint32_t tip;                    /* node of block shared − 1 */
+    uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
+    bool *kept;                      /* [units_count] */
+    uint32_t *tables;                /* [units_count][stride] */
+} lac__sequence_tables;
+
+/* One block of tokens after one chain of blocks. Its pages have the cache as a holder. */
+typedef struct {
+    uint32_t parent;       /* node of the block before, LAC__NODE_NONE for the first */
+    uint32_t next;         /* in its bucket, or among the unused nodes */
+    uint32_t older, newer; /* in the list of nodes without a user */
+    uint32_t users;        /* sequences whose chain it is part of */
+    uint32_t children;
+    uint64_t round; /* of the last count of shares that came by */
+    lac_digest key;
+} lac__node;
+
+/* Nodes without a user are in a list, least recently used first. A sequence that uses a node uses
+ * its parent too, and on leaving puts the last block first; so a node comes before its parent, and
+ * the oldest has no children. */
+typedef struct {
+    uint32_t nodes_max, unused;
+    uint32_t oldest, newest;
+    uint32_t buckets_mask;
+    uint64_t seed, round;
+    uint32_t *buckets;
+    lac__node *nodes;
+    uint32_t *tokens; /* [nodes_max][block_tokens] */
+    uint32_t *pages;  /* [nodes_max][units_count] */
+} lac__prefix;
+
+struct lac_kv_pool {
+    uint32_t block_tokens, context_max;
+    uint32_t units_count, sizes_count, sequences_max;
+    uint32_t stride; /* blocks a full context takes */
+    uint32_t *size_of;
+    lac__page_list lists[LAC_KV_SIZES_MAX];
+    lac__sequence_tables *sequences;
+    /* One allocation each for all sequences: untouched parts cost address space only. */
+    bool *kept;
+    uint32_t *tables;
+    lac__prefix prefix; /* nodes_max 0: there is none */
+};
+
+/* An open sequence's tables. */
+lac__sequence_tables *lac__sequence_at(const lac_kv_pool *pool, int sequence);
+/* Takes one holder away; the page is free after the last. */
+void lac__page_give(lac__page_list *list, uint32_t page);
+
+bool lac__prefix_create(lac_kv_pool *pool, uint32_t nodes_max, uint64_t seed);
+void lac__prefix_destroy(lac_kv_pool *pool);
+/* Ends the sequence's use of its chain; its tables still hold the pages. */
+void lac__prefix_leave(lac_kv_pool *pool, lac__sequence_tables *sequence);
+/* Frees the pages of the least recently used node; there must be one without a user. */
+void lac__prefix_evict(lac_kv_pool *pool);
+
+#endif
