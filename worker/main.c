@@ -21,6 +21,7 @@ typedef struct {
     char isa[LAC_NAME_MAX + 1];
     char chat_template[LAC_NAME_MAX + 1];
     char log_level[16];
+    char prefix_cache[8];
     int64_t threads, slots, ctx_max, kv_mem, ranks_here, rank, pp, tp;
     bool pin, log_json, die_with_parent;
 } options;
@@ -55,6 +56,8 @@ static const lac_option table[] = {
      .value = "N", .help = "Longest context in tokens; 0: the model's"},
     {"kv-mem", LAC_OPT_SIZE, FIELD(kv_mem), .preset = "0", .low = 0, .high = 0x1p50,
      .value = "BYTES", .help = "Memory of the KV pool (K, M, G); 0: from RAM and model"},
+    {"prefix-cache", LAC_OPT_STRING, TEXT(prefix_cache), .preset = "on", .value = "on|off",
+     .help = "Keep keys and values of ended requests for those that begin alike"},
     {"ranks-here", LAC_OPT_INT, FIELD(ranks_here), .preset = "1", .low = 1, .high = LAC_RANKS_MAX,
      .value = "N", .help = "Workers that share this machine's memory"},
     {"chat-template", LAC_OPT_STRING, TEXT(chat_template), .value = "FAMILY",
@@ -150,6 +153,9 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa, 
     if (o->rank != 0)
         return lac_fail(err, LAC_EINVAL, "rank is %lld, allowed below pp × tp = 1",
                         (long long)o->rank);
+    if (strcmp(o->prefix_cache, "on") != 0 && strcmp(o->prefix_cache, "off") != 0)
+        return lac_fail(err, LAC_EINVAL, "prefix-cache is \"%s\", allowed: on, off",
+                        o->prefix_cache);
     group_default(o->group, sizeof(o->group));
     status = name_check("group", o->group, err);
     if (status == LAC_OK)
@@ -210,7 +216,9 @@ int main(int argc, char **argv)
                                                 .context_max = (uint32_t)o.ctx_max,
                                                 .slots = (uint32_t)o.slots,
                                                 .kv_bytes = (uint64_t)o.kv_mem,
-                                                .ranks_here = (uint32_t)o.ranks_here}};
+                                                .ranks_here = (uint32_t)o.ranks_here,
+                                                .without_prefix_cache =
+                                                    strcmp(o.prefix_cache, "off") == 0}};
     if (lac_link_create(&link_options, &link, &err) != LAC_OK) {
         lac_error_log("%s", err.text);
         return 1;

@@ -15,7 +15,8 @@ static lac_span piece_of(const lac_engine *engine, uint32_t token)
 static lac_usage usage_of(const lac__sequence *sequence)
 {
     return (lac_usage){.prompt_tokens = sequence->prompt_count,
-                       .completion_tokens = lac__sequence_outputs(sequence)};
+                       .completion_tokens = lac__sequence_outputs(sequence),
+                       .cached_tokens = sequence->cached};
 }
 
 static lac_engine_account account_of(const lac_engine *engine, const lac__sequence *sequence)

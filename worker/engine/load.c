@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "parts.h"
 
@@ -128,6 +129,12 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
                         (unsigned long long)block_bytes);
     for (uint32_t s = 0; s < layout->sizes_count; s++)
         options.pages[s] = blocks * layout->units_of[s];
+    /* A class that keeps half of the units fits twice the blocks. */
+    if (!o->without_prefix_cache) {
+        options.prefix_blocks =
+            blocks < LAC_PREFIX_CACHE_MAX / 2 ? 2 * blocks : LAC_PREFIX_CACHE_MAX;
+        lac_random_bytes(&options.prefix_seed, sizeof options.prefix_seed);
+    }
     status = lac_kv_create(&options, &e->pool, err);
     for (uint32_t s = 0; s < layout->sizes_count && status == LAC_OK; s++) {
         layout->region_bytes[s] = options.pages[s] * layout->page_bytes[s];
@@ -167,6 +174,8 @@ static void step_arrays_create(lac_engine *e)
     step->logit_rows = lac_alloc(e->slots, sizeof(*step->logit_rows));
     step->logit_of = lac_alloc(e->slots, sizeof(*step->logit_of));
     step->status = lac_alloc(e->slots, sizeof(*step->status));
+    step->kv = lac_alloc(e->slots, sizeof(*step->kv));
+    step->shares = lac_alloc(e->slots, sizeof(*step->shares));
     step->sorted = lac_alloc(e->live_max, sizeof(*step->sorted));
 }
 
@@ -238,6 +247,8 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.logit_rows);
     free(e->step.logit_of);
     free(e->step.status);
+    free(e->step.kv);
+    free(e->step.shares);
     free(e->step.sorted);
     free(e->end_tokens);
     lac_buf_free(&e->text);
@@ -269,12 +280,15 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .kv_bytes = engine->kv_bytes,
                               .kv_pages = lac_kv_pages_count(engine->pool),
                               .kv_pages_used = lac_kv_used_count(engine->pool),
+                              .kv_pages_cached = lac_kv_cached_count(engine->pool),
                               .weight_bytes = engine->program.weight_bytes,
                               .running = running,
                               .queued = engine->live_count - running,
                               .steps = engine->steps,
                               .prompt_tokens = engine->prompt_tokens,
                               .output_tokens = engine->output_tokens,
+                              .cached_tokens = engine->cached_tokens,
+                              .preemptions = engine->preemptions,
                               .itl_us = engine->itl_us,
                               .prefill_us_per_token = engine->cost.row_us,
                               .active_layers = engine->active_layers,

@@ -7,6 +7,7 @@
 #include "erasure/account.h"
 #include "erasure/rows.h"
 #include "kv/pool.h"
+#include "kv/prefix.h"
 #include "program.h"
 #include "sampler/sampler.h"
 #include "sched/sched.h"
@@ -43,6 +44,9 @@ typedef struct {
     uint32_t known;        /* tokens so far */
     uint32_t limit;        /* tokens it may reach: context, pool or max_tokens */
     uint32_t computed;     /* tokens whose keys and values are in its pages */
+    uint32_t cached;       /* prompt tokens of them that were there already */
+    bool again;            /* was preempted: what it finds now is its own work */
+    lac_digest prefix_key; /* who may share its pages, and as what */
     int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
     lac_sampling sampling; /* bias is NULL: the sampler has its own copy */
     lac_sampler *sampler;
@@ -62,6 +66,8 @@ typedef struct {
     lac_logit_row *logit_rows;     /* [slots] */
     int *logit_of;                 /* [slots] run → its logit row, or −1 */
     lac_status *status;            /* [slots] of each run */
+    int *kv;                       /* [slots] sequences that hold pages, oldest first */
+    lac_prefix_share *shares;      /* [slots] of each of them */
     lac_sched_run *sorted;         /* [live_max] runs while they are put in order of class */
     lac_row_list *unit_rows;       /* [units] */
 } lac__step_arrays;
@@ -100,7 +106,7 @@ struct lac_engine {
 
     lac_sched_cost cost;
     double itl_us;
-    uint64_t steps, prompt_tokens, output_tokens;
+    uint64_t steps, prompt_tokens, output_tokens, cached_tokens, preemptions;
     uint32_t active_layers;
 };
 
@@ -119,6 +125,19 @@ void lac__classes_batch(lac_engine *engine, const uint32_t class_rows[LAC_CLASSE
                         lac_batch *batch);
 /* Layers of which a row of one of these classes runs a unit. */
 uint32_t lac__classes_active_layers(const lac_engine *engine, uint32_t present);
+
+/* The key of everything that decides the bits of a sequence's keys and values in this engine, whose
+ * model and KV type are the same for all: what it is computed as, and who may share it. */
+void lac__prefix_key(const lac_engine *engine, uint32_t class_index, const uint8_t salt[16],
+                     lac_digest *out);
+/* Before the order is made: prefills under way go on with what others finished; waiting ones learn
+ * what they will find. Fills what the scheduler has to know of pages. */
+void lac__prefix_prepare(lac_engine *engine);
+/* Opens the sequences that the order admits, with the cached blocks it counted on. Before any run
+ * reserves pages, which could give those blocks up. */
+void lac__prefix_admit(lac_engine *engine);
+/* Makes what the sequence has computed findable. */
+void lac__prefix_offer(lac_engine *engine, const lac__sequence *sequence);
 
 /* Gives back pages and logits; the sequence waits again with its tokens kept. */
 void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence);

@@ -131,6 +131,7 @@ static lac__sequence *sequence_create(lac_engine *engine, const lac_engine_reque
     sequence->class_index = request->class_index;
     sequence->state = LAC_SEQUENCE_WAITING;
     sequence->kv = LAC_KV_SEQUENCE_NONE;
+    lac__prefix_key(engine, request->class_index, request->cache_salt, &sequence->prefix_key);
     sequence->prompt_count = sequence->known = (uint32_t)request->prompt_count;
     sequence->limit = limit_of(engine, request);
     sequence->tokens = malloc(sizeof(uint32_t) * sequence->limit);
@@ -178,6 +179,8 @@ void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence)
     lac_kv_close(engine->pool, sequence->kv);
     sequence->kv = LAC_KV_SEQUENCE_NONE;
     sequence->computed = 0;
+    sequence->again = true;
+    engine->preemptions++;
     free(sequence->logits);
     sequence->logits = NULL;
 }

@@ -17,10 +17,9 @@ static void order_make(lac_engine *engine)
         const lac__sequence *s = engine->live[i];
         lac_sched_sequence *in = &step->sequences[i];
         *in = (lac_sched_sequence){.state = s->state, .tokens = s->known, .computed = s->computed};
-        if (s->kv != LAC_KV_SEQUENCE_NONE)
-            in->blocks = lac_kv_blocks(engine->pool, s->kv);
         memcpy(in->cost, engine->classes[s->class_index].block_cost, sizeof(in->cost));
     }
+    lac__prefix_prepare(engine);
     lac_sched_budget budget = {.slots = engine->slots,
                                .rows_max = engine->rows_max,
                                .block_tokens = LAC_KV_BLOCK,
@@ -74,11 +73,6 @@ static void logits_place(const lac_engine *engine, lac__sequence *s)
  * scheduler counted pages and slots, so neither can be short here. */
 static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
 {
-    if (s->state == LAC_SEQUENCE_WAITING) {
-        s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
-        s->kv = lac_kv_open(engine->pool, engine->classes[s->class_index].kept);
-        LAC_ASSERT(s->kv != LAC_KV_SEQUENCE_NONE);
-    }
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
     uint64_t held =
@@ -95,6 +89,7 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
     order_by_class(engine, class_rows);
     *batch = (lac_batch){
         .tokens = step->tokens, .segments = step->segments, .logit_rows = step->logit_rows};
+    lac__prefix_admit(engine);
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
         lac_sched_run run = step->order.runs[r];
         lac__sequence *s = engine->live[run.sequence];
@@ -216,6 +211,7 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
         lac_account_add(&s->account, price, s->computed, rows, step->logit_of[r] >= 0);
         lac_account_add(&engine->account, price, s->computed, rows, step->logit_of[r] >= 0);
         s->computed += rows;
+        lac__prefix_offer(engine, s);
         if (step->logit_of[r] >= 0)
             lac__deliver_token(engine, s, &batch->logit_rows[step->logit_of[r]], sink, arg);
     }

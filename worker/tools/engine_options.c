@@ -1,6 +1,8 @@
 /* From a command's options to an engine. Main thread. Knows no command. */
 #include "engine_options.h"
 
+#include <string.h>
+
 /* Units are checked against the model's layers, which only its metadata says. */
 static lac_status mask_of(const lac_tool_engine *options, lac_mask *out, lac_error *err)
 {
@@ -27,6 +29,11 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
                                  .slots = slots,
                                  .kv_bytes = (uint64_t)options->kv_mem,
                                  .keep_zeroed = options->keep_zeroed};
+    bool off = strcmp(options->prefix_cache, "off") == 0;
+    if (!off && strcmp(options->prefix_cache, "on") != 0)
+        return lac_fail(err, LAC_EINVAL, "--prefix-cache is \"%.8s\", allowed on, off",
+                        options->prefix_cache);
+    engine.without_prefix_cache = off;
     lac_engine_class masked = {.name = "mask"};
     if (options->mask[0]) {
         lac_status status = mask_of(options, &masked.mask, err);

@@ -11,6 +11,7 @@ typedef struct {
     int64_t threads, ctx, kv_mem;
     bool pin, keep_zeroed;
     char mask[8192];
+    char prefix_cache[8];
 } lac_tool_engine;
 
 /* One row of an options table; `record` is the command's struct. Strings need their size, the other
@@ -37,6 +38,8 @@ typedef struct {
                      "leave these out: A7 is the attention, F7 the FFN of layer 7; A25,A7"),       \
         LAC_TOOL_ROW(type, engine.keep_zeroed, "keep-zeroed", LAC_OPT_BOOL, NULL, NULL, 0, 0,      \
                      "run parts that are provably zero too"),                                      \
+        LAC_TOOL_ROW(type, engine.prefix_cache, "prefix-cache", LAC_OPT_STRING, "on|off", "on", 0, \
+                     0, "keep keys and values of ended sequences for those that begin alike"),     \
         LAC_TOOL_ROW(type, engine.kv_mem, "kv-mem", LAC_OPT_SIZE, "BYTES", "0", 0, 0,              \
                      "KV pool; 0 = a quarter of memory, at most 16 full contexts")
 

@@ -185,6 +185,7 @@ int lac_tool_bench(int argc, char **argv)
         return lac_tool_misuse(&spec, "--model FILE is needed");
     lac_error err = {0};
     lac_engine *engine = NULL;
+    snprintf(opt.engine.prefix_cache, sizeof opt.engine.prefix_cache, "off"); /* prompts repeat */
     lac_status status = lac_tool_engine_open(&opt.engine, (uint32_t)opt.batch, &engine, &err);
     if (status == LAC_OK)
         status = bench(&opt, engine, &err);

@@ -222,9 +222,11 @@ static lac_status finish(generate_output *out, lac_error *err)
     if (out->json) {
         lac_buf_printf(&line, "{\"ids\":[%s],\"text\":", out->ids.data ? out->ids.data : "");
         lac_buf_json(&line, out->text.data ? out->text.data : "", out->text.length);
-        lac_buf_printf(&line, ",\"finish\":\"%s\",\"prompt_tokens\":%u,\"completion_tokens\":%u",
+        lac_buf_printf(&line,
+                       ",\"finish\":\"%s\",\"prompt_tokens\":%u,\"completion_tokens\":%u"
+                       ",\"cached_tokens\":%u",
                        lac_finish_name(out->finish), out->usage.prompt_tokens,
-                       out->usage.completion_tokens);
+                       out->usage.completion_tokens, out->usage.cached_tokens);
         lac_buf_printf(&line,
                        ",\"class\":\"%s\",\"active_layers\":%u,\"skip_rate\":%.6f,"
                        "\"cost_skip_rate\":%.6f,\"flops\":%.0f,\"kv_bytes\":%llu}",

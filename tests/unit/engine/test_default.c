@@ -53,6 +53,47 @@ static void submit_text(lac_engine *engine, uint32_t i, const lac_sampling *samp
     free(ids);
 }
 
+/* Every prompt twice in one engine, then all at once: what the prefix cache gives is what was
+ * computed. */
+START_TEST(prefix_cache_changes_nothing)
+{
+    lac_sampling sampling = runner_greedy(ANSWER);
+    sampling.temperature = 0.7f;
+    sampling.seed = 5;
+    lac_engine_options options = {
+        .model_path = model_path, .threads = 2, .without_prefix_cache = true};
+    memset(&run, 0, sizeof(run));
+    lac_engine *engine = runner_engine(&options);
+    for (uint32_t i = 0; i < PROMPTS; i++) {
+        submit_text(engine, i, &sampling);
+        runner_drain(engine, &run);
+        ck_assert_uint_eq(run.results[i].usage.cached_tokens, 0);
+    }
+    lac_engine_destroy(&engine);
+    options.without_prefix_cache = false;
+    engine = runner_engine(&options);
+    for (int round = 0; round < 3; round++) {
+        memset(&other, 0, sizeof(other));
+        for (uint32_t i = 0; i < PROMPTS; i++) {
+            submit_text(engine, i, &sampling);
+            if (round < 2)
+                runner_drain(engine, &other);
+        }
+        runner_drain(engine, &other);
+        for (uint32_t i = 0; i < PROMPTS; i++) {
+            runner_same(&run.results[i], &other.results[i]);
+            lac_usage usage = other.results[i].usage;
+            ck_assert_uint_eq(usage.cached_tokens,
+                              round ? (usage.prompt_tokens - 1) / LAC_KV_BLOCK * LAC_KV_BLOCK : 0);
+        }
+    }
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
+    ck_assert_uint_gt(stats.cached_tokens, 0);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
 START_TEST(same_text_alone_batched_and_threaded)
 {
     lac_sampling sampling = runner_greedy(ANSWER);
@@ -258,6 +299,7 @@ int main(void)
     Suite *suite = suite_create("default model");
     TCase *tc = tcase_create("default");
     tcase_set_timeout(tc, 280);
+    tcase_add_test(tc, prefix_cache_changes_nothing);
     tcase_add_test(tc, same_text_alone_batched_and_threaded);
 #ifndef LAC_SANITIZED
     tcase_add_test(tc, memory_stays_within_its_bound);

@@ -42,6 +42,7 @@ typedef struct {
     uint32_t classes_count;
     bool without_full; /* class 0 is not live: requests of it are LAC_EREFUSED */
     bool keep_zeroed;  /* run units that are provably zero like any other, to compare */
+    bool without_prefix_cache; /* compute every prompt from its first token */
     /* Called during load with bytes done and all; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
@@ -57,10 +58,14 @@ const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine);
 typedef struct {
     const char *isa;
     uint32_t threads, slots, context_max;
-    uint64_t kv_bytes, kv_pages, kv_pages_used;
+    uint64_t kv_bytes, kv_pages;
+    uint64_t kv_pages_used;   /* sequences hold them */
+    uint64_t kv_pages_cached; /* only the prefix cache holds them: free when needed */
     uint64_t weight_bytes;
     uint32_t running, queued;
     uint64_t steps, prompt_tokens, output_tokens;
+    uint64_t cached_tokens; /* prompt tokens that need not be computed */
+    uint64_t preemptions;
     double itl_us, prefill_us_per_token; /* smoothed; 0 before the first */
     uint32_t active_layers;              /* of the last step */
     uint32_t classes_count;              /* class 0 included */
@@ -89,6 +94,9 @@ typedef struct {
      * more units, cancel it and submit prompt and accepted tokens anew under the other class:
      * everything is then computed again from position 0. */
     uint32_t class_index;
+    /* Requests share cached keys and values only with those of the same salt: a tenant cannot see by
+     * its waiting time what another one sent. All zero: shared by all who give none. */
+    uint8_t cache_salt[16];
 } lac_engine_request;
 
 /* Queues a sequence. LAC_EINVAL (field, value, limit), LAC_ETOOBIG (prompt over the context or the

@@ -1,0 +1,120 @@
+/* The prefix cache in the step: what a sequence finds, what it leaves, what the scheduler is told
+ * of shared pages. The engine's thread, between steps and at their borders. Must not know the tree
+ * (worker/kv) or the scheduler's rules.
+ *
+ * Only keys and values that were computed as the sequence's key says are ever offered: a sequence
+ * keeps its class from its first row to its last, so its key says it of all its tokens. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "parts.h"
+
+void lac__prefix_key(const lac_engine *e, uint32_t class_index, const uint8_t salt[16],
+                     lac_digest *out)
+{
+    struct {
+        lac_mask erased; /* not the name: equal masks compute equal bits */
+        uint8_t salt[16];
+    } what;
+    memset(&what, 0, sizeof what);
+    what.erased = e->classes[class_index].erased;
+    memcpy(what.salt, salt, sizeof what.salt);
+    lac_sha256(&what, sizeof what, out);
+}
+
+/* The sequence's shared blocks are computed; at least its last known token is not, since its row
+ * gives the next one. */
+static void take(lac_engine *e, lac__sequence *s, uint32_t count)
+{
+    LAC_ASSERT(count < s->known);
+    uint32_t shared = lac_prefix_take(e->pool, s->kv, &s->prefix_key, s->tokens, count);
+    if (shared <= s->computed)
+        return;
+    uint32_t from = s->computed < s->prompt_count ? s->computed : s->prompt_count;
+    uint32_t to = shared < s->prompt_count ? shared : s->prompt_count;
+    s->computed = shared;
+    if (s->again)
+        return;
+    s->cached += to - from;
+    e->cached_tokens += to - from;
+}
+
+/* A step takes no more new blocks than its rows begin, so with more free than that nobody is
+ * preempted and nobody asks who owns what. */
+static bool pages_are_short(const lac_engine *e, uint32_t holders)
+{
+    uint32_t blocks = e->rows_max / LAC_KV_BLOCK + 2 * holders + 2;
+    for (uint32_t i = 0; i < e->layout.sizes_count; i++)
+        if ((uint64_t)blocks * e->layout.units_of[i] > lac_kv_free_count(e->pool, i))
+            return true;
+    return false;
+}
+
+static void shares_fill(lac_engine *e)
+{
+    lac__step_arrays *step = &e->step;
+    uint32_t holders = 0;
+    for (uint32_t i = 0; i < e->live_count; i++)
+        if (e->live[i]->kv != LAC_KV_SEQUENCE_NONE)
+            step->kv[holders++] = e->live[i]->kv;
+    bool exact = pages_are_short(e, holders);
+    if (exact)
+        lac_prefix_shares(e->pool, step->kv, holders, step->shares);
+    for (uint32_t i = 0, h = 0; i < e->live_count; i++) {
+        if (e->live[i]->kv == LAC_KV_SEQUENCE_NONE)
+            continue;
+        lac_sched_sequence *in = &step->sequences[i];
+        in->blocks = lac_kv_blocks(e->pool, e->live[i]->kv);
+        in->owned = exact ? step->shares[h].owned : in->blocks;
+        in->alone = exact ? step->shares[h].alone : in->blocks;
+        h++;
+    }
+}
+
+void lac__prefix_prepare(lac_engine *e)
+{
+    uint32_t slots_left = e->slots;
+    for (uint32_t i = 0; i < e->live_count; i++) {
+        lac__sequence *s = e->live[i];
+        if (s->state == LAC_SEQUENCE_WAITING)
+            continue;
+        slots_left--;
+        if (s->state == LAC_SEQUENCE_PREFILL)
+            take(e, s, s->known - 1);
+        e->step.sequences[i].computed = s->computed;
+    }
+    shares_fill(e);
+    /* Admission is in order of arrival: nobody behind these can come in. */
+    for (uint32_t i = 0; i < e->live_count && slots_left > 0; i++) {
+        lac__sequence *s = e->live[i];
+        if (s->state != LAC_SEQUENCE_WAITING)
+            continue;
+        slots_left--;
+        lac_sched_sequence *in = &e->step.sequences[i];
+        uint32_t held;
+        in->blocks = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, s->known - 1, &held);
+        in->computed = in->blocks * LAC_KV_BLOCK;
+        in->alone = in->blocks - held;
+    }
+}
+
+void lac__prefix_admit(lac_engine *e)
+{
+    const lac_sched_order *order = &e->step.order;
+    for (uint32_t r = 0; r < order->runs_count; r++) {
+        lac__sequence *s = e->live[order->runs[r].sequence];
+        if (s->state != LAC_SEQUENCE_WAITING)
+            continue;
+        s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
+        s->kv = lac_kv_open(e->pool, e->classes[s->class_index].kept);
+        LAC_ASSERT(s->kv != LAC_KV_SEQUENCE_NONE);
+        uint32_t promised = e->step.sequences[order->runs[r].sequence].computed;
+        take(e, s, promised);
+        LAC_ASSERT(s->computed == promised);
+    }
+}
+
+void lac__prefix_offer(lac_engine *e, const lac__sequence *s)
+{
+    lac_prefix_offer(e->pool, s->kv, &s->prefix_key, s->tokens, s->computed);
+}
