@@ -69,6 +69,8 @@ void lac__meters_create(lac_core *core)
     m->queue_wait =
         seconds(core, "lacuna_queue_wait_seconds", "From submit to the first dispatch.");
     m->duration = seconds(core, "lacuna_request_seconds", "From submit to the end.");
+    m->cached_tokens = counter(core, "lacuna_cached_prompt_tokens_total",
+                               "Prompt tokens of them that a group's prefix cache had.", "");
     m->prompt_tokens =
         counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
     m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");

@@ -286,6 +286,7 @@ void lac__record_finish(lac_core *core, lac__request *r, lac_finish finish)
     r->end = LAC__END_DONE;
     r->finish = finish;
     lac_metric_add(core->meters.prompt_tokens, r->usage.prompt_tokens);
+    lac_metric_add(core->meters.cached_tokens, r->usage.cached_tokens);
     lac__record_to_done(core, r);
     if (lac__delivery_flush(core, r))
         lac__record_free(core, r);

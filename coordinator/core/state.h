@@ -284,7 +284,7 @@ typedef struct {
     lac_metric *verdicts[LAC__GROUP_EVENTS];
     lac_metric *queue_requests, *queue_tokens, *running;
     lac_metric *ttft, *queue_wait, *duration;
-    lac_metric *prompt_tokens, *output_tokens;
+    lac_metric *prompt_tokens, *cached_tokens, *output_tokens;
     lac_metric *sheds, *freezes, *frozen, *breaker_opens, *breakers_open;
     lac_metric *budget_waits, *forgiven, *guarded, *quarantined, *quarantine_size;
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;

@@ -85,7 +85,7 @@ typedef struct {
     unsigned *tokens; /* malloc'd */
     size_t tokens_count;
     char finish[16];
-    unsigned prompt_tokens, completion_tokens;
+    unsigned prompt_tokens, completion_tokens, cached_tokens;
 } cli_answer;
 void cli_answer_free(cli_answer *answer);
 

@@ -158,6 +158,7 @@ static int read_answer(lac_stream *stream, FILE *live, cli_answer *answer)
     }
     snprintf(answer->finish, sizeof answer->finish, "%s", piece.finish);
     lac_stream_usage(stream, &answer->prompt_tokens, &answer->completion_tokens);
+    answer->cached_tokens = lac_stream_cached_tokens(stream);
     if (unwritable)
         fprintf(stderr, "lacuna: the answer cannot be written: %s\n", strerror(errno));
     return unwritable ? LAC_CLIENT_FAILED : LAC_CLIENT_OK;

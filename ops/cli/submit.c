@@ -47,9 +47,10 @@ static int print_json(const cli_answer *answer)
     for (size_t i = 0; i < answer->tokens_count; i++)
         json_array_append_new(tokens, json_integer(answer->tokens[i]));
     json_t *root =
-        json_pack("{s:s%, s:o, s:s, s:{s:i, s:i}}", "text", answer->text, answer->length, "tokens",
-                  tokens, "finish", answer->finish, "usage", "prompt_tokens",
-                  (int)answer->prompt_tokens, "completion_tokens", (int)answer->completion_tokens);
+        json_pack("{s:s%, s:o, s:s, s:{s:i, s:i, s:i}}", "text", answer->text, answer->length,
+                  "tokens", tokens, "finish", answer->finish, "usage", "prompt_tokens",
+                  (int)answer->prompt_tokens, "completion_tokens", (int)answer->completion_tokens,
+                  "cached_tokens", (int)answer->cached_tokens);
     int rc = root ? json_dumpf(root, stdout, JSON_COMPACT) : -1;
     json_decref(root);
     if (rc || putchar('\n') == EOF || fflush(stdout)) {

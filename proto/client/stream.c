@@ -310,6 +310,16 @@ void lac_stream_usage(const lac_stream *stream, uint32_t *prompt_tokens,
         *completion_tokens = usage.completion_tokens;
 }
 
+uint32_t lac_stream_cached_tokens(const lac_stream *stream)
+{
+    if (!stream)
+        return 0;
+    pthread_mutex_lock(&stream->client->lock);
+    uint32_t cached_tokens = stream->usage.cached_tokens;
+    pthread_mutex_unlock(&stream->client->lock);
+    return cached_tokens;
+}
+
 uint32_t lac_stream_retry_after_ms(const lac_stream *stream)
 {
     if (!stream)

@@ -81,6 +81,8 @@ LAC_CLIENT_API int lac_stream_next(lac_stream *stream, int timeout_ms, lac_clien
 LAC_CLIENT_API void lac_stream_cancel(lac_stream *stream);
 LAC_CLIENT_API void lac_stream_usage(const lac_stream *stream, uint32_t *prompt_tokens,
                                      uint32_t *completion_tokens);
+/* Prompt tokens that the server did not have to compute; 0 before the end. */
+LAC_CLIENT_API uint32_t lac_stream_cached_tokens(const lac_stream *stream);
 LAC_CLIENT_API uint32_t lac_stream_retry_after_ms(const lac_stream *stream);
 LAC_CLIENT_API void lac_stream_close(lac_stream **stream);
 

@@ -72,7 +72,7 @@ class Cli(unittest.TestCase):
         self.expect(r, 0)
         self.assertEqual(json.loads(r.stdout), {
             "text": "You said: say \"hi\" ☃", "tokens": [0, 1, 2], "finish": "stop",
-            "usage": {"prompt_tokens": 3, "completion_tokens": 3}})
+            "usage": {"prompt_tokens": 3, "completion_tokens": 3, "cached_tokens": 2}})
 
     def test_address(self):
         env = {"LACUNA_CONNECT": self.endpoint}

@@ -46,7 +46,7 @@ static bool say(fake *f, uint64_t peer, lac_msg_type type, lac_msg *msg)
 
 static bool say_done(fake *f, uint64_t peer, uint64_t stream, lac_finish finish, uint32_t tokens)
 {
-    lac_msg msg = {.body.done = {.stream = stream, .finish = finish, .usage = {3, tokens, 0}}};
+    lac_msg msg = {.body.done = {.stream = stream, .finish = finish, .usage = {3, tokens, 2}}};
     bool said = say(f, peer, LAC_MSG_DONE, &msg);
     f->open -= said;
     return said;

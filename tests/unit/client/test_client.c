@@ -95,6 +95,7 @@ START_TEST(an_answer_comes_whole)
     ck_assert_str_eq(finish, "stop");
     lac_stream_usage(stream, &prompt_tokens, &completion_tokens);
     ck_assert_uint_eq(prompt_tokens, 3);
+    ck_assert_uint_eq(lac_stream_cached_tokens(stream), 2);
     ck_assert_uint_eq(completion_tokens, 3);
     lac_client_piece again;
     ck_assert_int_eq(lac_stream_next(stream, 0, &again), 0);
