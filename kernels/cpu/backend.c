@@ -58,7 +58,7 @@ static bool panel_alloc(lac__panel *p, uint32_t rows, uint32_t cols)
 
 static bool local_alloc(lac__local *l, const lac_backend_options *o, uint32_t items_max)
 {
-    uint32_t inner = max_u32(o->q_width_max, o->ffn_max);
+    uint32_t inner = lac__inner_max(o);
     uint32_t slice = max_u32(LAC__HEAD_DIM_MAX, LAC__HEAD_SLICE);
     l->row = line_alloc((size_t)(max_u32(o->hidden, inner) + 16) * 4);
     l->tile = line_alloc((size_t)LAC__TILE * slice * 4);
@@ -73,23 +73,26 @@ static bool local_alloc(lac__local *l, const lac_backend_options *o, uint32_t it
 static bool buffers_alloc(lac_backend *be)
 {
     const lac_backend_options *o = &be->options;
-    uint32_t inner = max_u32(o->q_width_max, o->ffn_max), rows = o->rows_max;
+    uint32_t inner = lac__inner_max(o), rows = o->rows_max;
     uint32_t normed_rows = max_u32(rows, o->logit_rows_max);
     be->items_max = rows + 8 * be->threads + 64;
     be->h = line_alloc((size_t)rows * o->hidden * 4);
     be->q = line_alloc((size_t)rows * o->q_width_max * 4);
     be->attended = line_alloc((size_t)rows * o->q_width_max * 4);
     be->branch = line_alloc((size_t)rows * o->hidden * 4);
+    be->ones = line_alloc((size_t)lac__pad16(o->hidden) * 4);
     be->partial = lac__big_alloc((size_t)LAC__PARTIAL_FLOATS * 4);
     be->left = line_alloc(be->items_max * sizeof *be->left);
     be->row_segment = line_alloc((size_t)rows * 4);
     be->locals = line_alloc(be->threads * sizeof *be->locals);
-    if (!be->h || !be->q || !be->attended || !be->branch || !be->partial || !be->left ||
-        !be->row_segment || !be->locals)
+    if (!be->h || !be->q || !be->attended || !be->branch || !be->ones || !be->partial ||
+        !be->left || !be->row_segment || !be->locals)
         return false;
     for (uint32_t t = 0; t < be->threads; t++)
         if (!local_alloc(&be->locals[t], o, be->items_max))
             return false;
+    for (uint32_t i = 0; i < o->hidden; i++)
+        be->ones[i] = 1.0f;
     return panel_alloc(&be->normed, normed_rows, o->hidden) && panel_alloc(&be->inner, rows, inner);
 }
 
@@ -112,6 +115,7 @@ static void buffers_free(lac_backend *be)
     free(be->q);
     free(be->attended);
     free(be->branch);
+    free(be->ones);
     lac__big_free(be->partial, (size_t)LAC__PARTIAL_FLOATS * 4);
     free((void *)be->left);
     free(be->row_segment);

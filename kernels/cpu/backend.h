@@ -10,15 +10,17 @@ enum { LAC__PARTIAL_FLOATS = 2 << 20 }; /* room for split attention: 8 MiB */
 
 /* A phase is what runs between two waits. */
 typedef enum {
-    PHASE_START,     /* a job a row: embedding and RoPE angles */
-    PHASE_NORM,      /* a job a row; no jobs where every thread norms for itself */
-    PHASE_QKV,       /* a job a head */
-    PHASE_ATTENTION, /* a job an item */
-    PHASE_QUANTISE,  /* a job a row; only for head groups that are no whole blocks wide */
-    PHASE_PROJECT,   /* a job 32 output rows */
-    PHASE_POST_NORM, /* a job a row; only for models that norm the branch's result */
-    PHASE_GATE_UP,   /* a job 32 FFN rows */
-    PHASE_HEAD       /* a job 64 vocabulary rows */
+    PHASE_START,      /* a job a row: embedding and RoPE angles */
+    PHASE_NORM,       /* a job a row; no jobs where every thread norms for itself */
+    PHASE_QKV,        /* a job a head */
+    PHASE_ATTENTION,  /* a job an item */
+    PHASE_QUANTISE,   /* a job a row; only for head groups that are no whole blocks wide */
+    PHASE_PROJECT,    /* a job 32 output rows */
+    PHASE_POST_NORM,  /* a job a row; only for models that norm the branch's result */
+    PHASE_GATE_UP,    /* a job 32 FFN rows */
+    PHASE_HEAD,       /* a job 64 vocabulary rows */
+    PHASE_PATCH_DOWN, /* a job 32 rows of the rank */
+    PHASE_PATCH_UP    /* a job 32 output rows */
 } lac__phase_kind;
 
 typedef struct {
@@ -27,6 +29,7 @@ typedef struct {
     const lac_op *project; /* who reads the result of ATTENTION, GATE_UP */
     uint32_t rope;         /* index of QKV's angles */
     bool quant, floats;    /* forms of activation panel that this phase's result is read in */
+    bool shared; /* NORM: never left to each thread, for the next phase writes what it reads */
 } lac__phase;
 
 typedef struct {
@@ -81,6 +84,7 @@ struct lac_backend {
     float *q;               /* [rows][q_width] */
     float *attended;        /* [rows][q_width] */
     float *branch;          /* [rows][hidden]: a result before its post norm */
+    float *ones;            /* [hidden]: the norm weight of patches */
     lac__panel normed;      /* normed rows, when they are shared out */
     lac__panel inner;       /* attention's or gate-up's result */
     float *partial;         /* split attention */
@@ -106,6 +110,13 @@ void lac__big_free(void *p, size_t bytes);
 /* Runs the program over a checked batch. (run.c) */
 lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err);
 
+/* Widest result that one product hands to the next: of attention, of gate and up, of a patch. */
+static inline uint32_t lac__inner_max(const lac_backend_options *o)
+{
+    uint32_t inner = o->q_width_max > o->ffn_max ? o->q_width_max : o->ffn_max;
+    return inner > o->hidden ? inner : o->hidden;
+}
+
 /* ---- rows of a unit ---- */
 
 typedef struct {
@@ -115,9 +126,12 @@ typedef struct {
 
 static inline lac__rows lac__unit_rows(const lac_batch *batch, const lac_op *op)
 {
-    if (!batch->unit_rows || op->kind == LAC_OP_EMBED || op->kind == LAC_OP_HEAD)
+    bool patch = op->kind == LAC_OP_PATCH;
+    if (patch && !batch->patch_rows)
+        return (lac__rows){0, NULL};
+    if (!patch && (!batch->unit_rows || op->kind == LAC_OP_EMBED || op->kind == LAC_OP_HEAD))
         return (lac__rows){batch->rows, NULL};
-    const lac_row_list *list = &batch->unit_rows[op->unit];
+    const lac_row_list *list = &(patch ? batch->patch_rows : batch->unit_rows)[op->unit];
     return (lac__rows){list->count, list->rows};
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/mem.h"
 
+enum { PHASES_AN_OP = 3 }; /* at most: those of a patch */
+
 #define SHAPE(condition, ...)                                                                      \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -137,6 +139,15 @@ static lac_status op_check(lac_backend *be, const lac_op *op, size_t at, uint32_
                   is_matrix(op->u.head.weight, o->vocab, hidden),
               "op %zu: head is not %u x %u", at, o->vocab, hidden);
         break;
+    case LAC_OP_PATCH: {
+        const lac_weight *down = op->u.patch.down, *up = op->u.patch.up;
+        uint32_t rank = down ? down->rows : hidden;
+        SHAPE(rank <= lac__inner_max(o) && is_matrix(up, hidden, rank) &&
+                  !lac__type_quantised(up->type) &&
+                  (!down || (is_matrix(down, rank, hidden) && !lac__type_quantised(down->type))),
+              "op %zu: patch is not %u x %u x %u of floats", at, hidden, rank, hidden);
+        break;
+    }
     default: return lac_fail(err, LAC_EINVAL, "op %zu: kind is %d", at, (int)op->kind);
     }
     return LAC_OK;
@@ -168,6 +179,18 @@ static void push_normed(lac_backend *be, lac__phase_kind kind, const lac_op *op,
         reads(&be->phases[be->phases_count - 2], weights[i]);
         reads(last(be), weights[i]);
     }
+}
+
+static void patch_add(lac_backend *be, const lac_op *op)
+{
+    push(be, PHASE_NORM, op);
+    last(be)->floats = true;
+    last(be)->shared = !op->u.patch.down;
+    if (op->u.patch.down) {
+        push(be, PHASE_PATCH_DOWN, op);
+        last(be)->floats = true;
+    }
+    push(be, PHASE_PATCH_UP, op);
 }
 
 static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, size_t at,
@@ -211,6 +234,7 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
         push_normed(be, PHASE_HEAD, op, w, 1);
         break;
     }
+    case LAC_OP_PATCH: patch_add(be, op); break;
     }
     return LAC_OK;
 }
@@ -246,7 +270,7 @@ static lac_status scratch_make(lac_backend *be, const lac_op *ops, size_t count,
 lac_status lac__program_make(lac_backend *be, const lac_op *ops, size_t count, lac_error *err)
 {
     lac__program_free(be);
-    be->phases = lac_alloc(count * 2 + 1, sizeof *be->phases);
+    be->phases = lac_alloc(count * PHASES_AN_OP + 1, sizeof *be->phases);
     push(be, PHASE_START, NULL);
     lac_status status = scratch_make(be, ops, count, err);
     for (size_t i = 0; i < count && status == LAC_OK; i++) {

@@ -66,6 +66,11 @@ static void job_start(lac_backend *be, const lac__phase *ph, lac__local *l, uint
 
 /* ---- norm ---- */
 
+static const float *floats(const lac_weight *w)
+{
+    return (const float *)(const void *)w->data;
+}
+
 /* Rows that the product of `op` runs, as numbers in the batch. */
 static uint32_t op_rows(const lac_backend *be, const lac_op *op)
 {
@@ -79,25 +84,25 @@ static uint32_t op_row(const lac_backend *be, const lac_op *op, uint32_t i)
                                    : lac__row_at(lac__unit_rows(be->batch, op), i);
 }
 
-static void norm_of(const lac_op *op, const lac_weight **norm, float *eps)
+static void norm_of(const lac_backend *be, const lac_op *op, const float **norm, float *eps)
 {
-    *norm = op->kind == LAC_OP_QKV       ? op->u.qkv.norm
-            : op->kind == LAC_OP_GATE_UP ? op->u.gate_up.norm
-                                         : op->u.head.norm;
-    *eps = op->kind == LAC_OP_QKV       ? op->u.qkv.eps
-           : op->kind == LAC_OP_GATE_UP ? op->u.gate_up.eps
-                                        : op->u.head.eps;
+    switch (op->kind) {
+    case LAC_OP_QKV: *norm = floats(op->u.qkv.norm), *eps = op->u.qkv.eps; break;
+    case LAC_OP_GATE_UP: *norm = floats(op->u.gate_up.norm), *eps = op->u.gate_up.eps; break;
+    case LAC_OP_PATCH: *norm = be->ones, *eps = op->u.patch.eps; break;
+    default: *norm = floats(op->u.head.norm), *eps = op->u.head.eps; break;
+    }
 }
 
 static void norm_row(lac_backend *be, const lac__phase *ph, lac__local *l, const lac__panel *panel,
                      uint32_t rows, uint32_t i)
 {
-    const lac_weight *norm;
+    const float *norm;
     float eps;
     uint32_t hidden = be->options.hidden;
-    norm_of(ph->op, &norm, &eps);
-    float sum = be->kernels->norm(be->h + (size_t)op_row(be, ph->op, i) * hidden,
-                                  (const float *)(const void *)norm->data, hidden, eps, l->row);
+    norm_of(be, ph->op, &norm, &eps);
+    float sum = be->kernels->norm(be->h + (size_t)op_row(be, ph->op, i) * hidden, norm, hidden, eps,
+                                  l->row);
     l->odd |= !isfinite(sum);
     panel_put(be, ph, panel, hidden, rows, i, 0, l->row, hidden);
 }
@@ -125,11 +130,6 @@ static void product(lac_backend *be, const lac_weight *w, uint32_t group, uint32
 }
 
 /* ---- QKV: one head a job ---- */
-
-static const float *floats(const lac_weight *w)
-{
-    return (const float *)(const void *)w->data;
-}
 
 static void head_finish(lac_backend *be, const lac__phase *ph, uint32_t row, float *x,
                         const float *bias, const lac_weight *norm, bool rotate)
@@ -341,6 +341,36 @@ static void job_gate_up(lac_backend *be, const lac__phase *ph, lac__local *l, ui
     }
 }
 
+/* ---- patch ---- */
+
+static void job_patch_down(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
+{
+    const lac_weight *down = ph->op->u.patch.down;
+    uint32_t rank = down->rows, rows = op_rows(be, ph->op), first = job * LAC__SLICE;
+    uint32_t n = rank - first < LAC__SLICE ? rank - first : LAC__SLICE;
+    const lac__panel *panel = normed_panel(be, l, rows);
+    for (uint32_t t = 0; t < ceil_div(rows, LAC__TILE); t++) {
+        product(be, down, first / 8, LAC__SLICE / 8, panel, rows, t, l->tile, LAC__SLICE);
+        for (uint32_t i = t * LAC__TILE; i < rows && i < (t + 1) * LAC__TILE; i++)
+            panel_put(be, ph, &be->inner, rank, rows, i, first,
+                      l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE, n);
+    }
+}
+
+static void job_patch_up(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
+{
+    const lac_op *op = ph->op;
+    uint32_t hidden = be->options.hidden, rows = op_rows(be, op), first = job * LAC__SLICE;
+    uint32_t n = hidden - first < LAC__SLICE ? hidden - first : LAC__SLICE;
+    const lac__panel *panel = op->u.patch.down ? &be->inner : &be->normed;
+    for (uint32_t t = 0; t < ceil_div(rows, LAC__TILE); t++) {
+        product(be, op->u.patch.up, first / 8, LAC__SLICE / 8, panel, rows, t, l->tile, LAC__SLICE);
+        for (uint32_t i = t * LAC__TILE; i < rows && i < (t + 1) * LAC__TILE; i++)
+            be->kernels->add(be->h + (size_t)op_row(be, op, i) * hidden + first,
+                             l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE, n);
+    }
+}
+
 /* ---- head ---- */
 
 static void job_head(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
@@ -381,12 +411,14 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     if (rows == 0)
         return 0;
     switch (ph->kind) {
-    case PHASE_NORM: return rows <= LAC__REDUNDANT ? 0 : rows;
+    case PHASE_NORM: return rows <= LAC__REDUNDANT && !ph->shared ? 0 : rows;
     case PHASE_QKV: return op->u.qkv.heads + 2 * op->u.qkv.kv_heads;
     case PHASE_ATTENTION: items_for(be, l, op); return l->items.count * op->u.attention.kv_heads;
     case PHASE_PROJECT: return ceil_div(be->options.hidden, LAC__SLICE);
     case PHASE_GATE_UP: return ceil_div(op->u.gate_up.gate->rows, LAC__SLICE);
     case PHASE_HEAD: return ceil_div(be->options.vocab, LAC__HEAD_SLICE);
+    case PHASE_PATCH_DOWN: return ceil_div(op->u.patch.down->rows, LAC__SLICE);
+    case PHASE_PATCH_UP: return ceil_div(be->options.hidden, LAC__SLICE);
     default: return rows;
     }
 }
@@ -403,12 +435,15 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_POST_NORM: job_post_norm(be, ph, l, job); break;
     case PHASE_GATE_UP: job_gate_up(be, ph, l, job); break;
     case PHASE_HEAD: job_head(be, ph, l, job); break;
+    case PHASE_PATCH_DOWN: job_patch_down(be, ph, l, job); break;
+    case PHASE_PATCH_UP: job_patch_up(be, ph, l, job); break;
     }
 }
 
 static bool norms_for_self(lac__phase_kind kind)
 {
-    return kind == PHASE_QKV || kind == PHASE_GATE_UP || kind == PHASE_HEAD;
+    return kind == PHASE_QKV || kind == PHASE_GATE_UP || kind == PHASE_HEAD ||
+           kind == PHASE_PATCH_DOWN;
 }
 
 static void step_on_thread(void *context, uint32_t thread)

@@ -32,6 +32,7 @@ void model_make(model *m, const traits *t)
         KV_HEADS * DIM, KV_HEADS * DIM, DIM,    DIM,    HEADS * DIM,
         HIDDEN,         HIDDEN,         HIDDEN, HIDDEN, FFN};
     uint64_t state = 1234;
+    memset(m, 0, sizeof *m);
     m->t = *t;
     matrix_make(&m->w[0], t->type, VOCAB, HIDDEN, &state);
     for (uint32_t l = 0; l < LAYERS; l++)
@@ -41,8 +42,28 @@ void model_make(model *m, const traits *t)
     matrix_make(&m->w[WEIGHTS - 1], LAC_TYPE_F32, 1, HIDDEN, &state);
 }
 
+static void patch_free(model *m, uint32_t unit)
+{
+    free(m->down[unit].bytes);
+    free(m->down[unit].values);
+    free(m->up[unit].bytes);
+    free(m->up[unit].values);
+    m->down[unit] = m->up[unit] = (matrix){0};
+}
+
+void model_patch(model *m, uint32_t unit, uint32_t rank, uint64_t seed)
+{
+    patch_free(m, unit);
+    uint64_t state = 77 + 31 * seed + unit;
+    if (rank < HIDDEN)
+        matrix_make(&m->down[unit], LAC_TYPE_F16, rank, HIDDEN, &state);
+    matrix_make(&m->up[unit], LAC_TYPE_F16, HIDDEN, rank, &state);
+}
+
 void model_free(model *m)
 {
+    for (uint32_t u = 0; u < 2 * LAYERS; u++)
+        patch_free(m, u);
     for (uint32_t i = 0; i < WEIGHTS; i++) {
         free(m->w[i].bytes);
         free(m->w[i].values);
@@ -124,6 +145,22 @@ static void d_branch_add(const model *m, const matrix *w, const double *x, const
         h[i] += m->t.post_norms ? z[i] : y[i];
 }
 
+static void d_patch(const model *m, uint32_t unit, double *h)
+{
+    double x[HIDDEN], inner[HIDDEN], y[HIDDEN];
+    float ones[HIDDEN];
+    for (uint32_t i = 0; i < HIDDEN; i++)
+        ones[i] = 1;
+    if (!m->up[unit].values)
+        return;
+    d_norm(h, ones, HIDDEN, x);
+    if (m->down[unit].values)
+        d_product(&m->down[unit], x, NULL, inner);
+    d_product(&m->up[unit], m->down[unit].values ? inner : x, NULL, y);
+    for (uint32_t i = 0; i < HIDDEN; i++)
+        h[i] += y[i];
+}
+
 void model_truth(const model *m, const uint32_t *tokens, uint32_t n, uint32_t skip, double *logits)
 {
     static double k[LAYERS][CONTEXT][KV_HEADS * DIM], v[LAYERS][CONTEXT][KV_HEADS * DIM];
@@ -145,6 +182,8 @@ void model_truth(const model *m, const uint32_t *tokens, uint32_t n, uint32_t sk
                     d_head(m, k[l][pos] + i * DIM, m->t.head_norms ? w[8].values : NULL, pos);
                 d_attention(m, l, pos, q, k[l], v[l], a);
                 d_branch_add(m, &w[9], a, w[10].values, h);
+            } else {
+                d_patch(m, 2 * l, h);
             }
             if (!(skip >> (2 * l + 1) & 1)) {
                 d_norm(h, w[11].values, HIDDEN, x);
@@ -159,6 +198,8 @@ void model_truth(const model *m, const uint32_t *tokens, uint32_t n, uint32_t sk
                                    (1 + tanh(0.7978845608028654 *
                                              (gate[i] + 0.044715 * gate[i] * gate[i] * gate[i]))));
                 d_branch_add(m, &w[14], gate, w[10].values, h);
+            } else {
+                d_patch(m, 2 * l + 1, h);
             }
         }
     }
@@ -249,6 +290,28 @@ void engine_open(engine *e, const model *m, lac_isa isa, uint32_t threads, lac_k
     engine_poison(e);
 }
 
+void engine_patch(engine *e, const model *m, uint32_t unit, uint32_t list)
+{
+    lac_weight *packed[2] = {NULL, NULL};
+    const matrix *from[2] = {&m->down[unit], &m->up[unit]};
+    for (int i = 0; i < 2; i++)
+        if (from[i]->values) {
+            ck_assert_int_eq(e->api->weight_pack(e->be, LAC_TYPE_F16, from[i]->rows, from[i]->cols,
+                                                 from[i]->bytes, &packed[i], NULL),
+                             LAC_OK);
+            e->patches[e->patches_count++] = packed[i];
+        }
+    size_t at = 1; /* behind the embedding */
+    for (size_t i = 1; i < e->ops_count; i++)
+        if (e->ops[i].kind != LAC_OP_HEAD && e->ops[i].kind != LAC_OP_PATCH &&
+            e->ops[i].unit <= unit)
+            at = i + 1;
+    memmove(&e->ops[at + 1], &e->ops[at], (e->ops_count++ - at) * sizeof e->ops[0]);
+    e->ops[at] = (lac_op){.kind = LAC_OP_PATCH,
+                          .unit = list,
+                          .u.patch = {.down = packed[0], .up = packed[1], .eps = 1e-5f}};
+}
+
 void engine_poison(engine *e)
 {
     for (uint32_t l = 0; l < LAYERS; l++)
@@ -261,5 +324,7 @@ void engine_close(engine *e)
         e->api->kv_free(e->be, &e->kv[l], e->pages * e->page_bytes);
     for (uint32_t i = 0; i < WEIGHTS; i++)
         e->api->weight_free(e->be, &e->w[i]);
+    for (uint32_t i = 0; i < e->patches_count; i++)
+        e->api->weight_free(e->be, &e->patches[i]);
     e->api->destroy(&e->be);
 }

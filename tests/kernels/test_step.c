@@ -30,6 +30,7 @@ typedef struct {
     uint32_t tables[SEQUENCES_MAX][LAYERS][PAGES_MAX];
     uint32_t length[SEQUENCES_MAX];
     uint32_t next_page;
+    const lac_row_list *patch_rows; /* of the next steps */
 } run;
 
 static uint32_t page_take(run *r)
@@ -69,7 +70,8 @@ static void feed(run *r, const uint32_t *rows, uint32_t sequences, const lac_row
                        .segments = segments,
                        .logit_rows_count = used,
                        .logit_rows = wanted,
-                       .unit_rows = lists};
+                       .unit_rows = lists,
+                       .patch_rows = r->patch_rows};
     lac_error err = {0};
     ck_assert_msg(r->e->api->run(r->e->be, r->e->ops, r->e->ops_count, &batch, &err) == LAC_OK,
                   "%s", err.text);
@@ -319,6 +321,154 @@ START_TEST(a_unit_with_no_row_is_not_touched)
 }
 END_TEST
 
+enum { PATCH_ROWS = 90 };
+static uint32_t every_row[PATCH_ROWS];
+static lac_row_list all_rows(uint32_t count)
+{
+    ck_assert_uint_le(count, PATCH_ROWS);
+    for (uint32_t i = 0; i < count; i++)
+        every_row[i] = i;
+    return (lac_row_list){count, every_row};
+}
+
+/* A unit left out, its patch in its place. */
+static const struct {
+    uint32_t unit, rank;
+} patches[] = {{0, 8}, {1, 40}, {2, HIDDEN}, {3, 2}};
+
+START_TEST(patches_agree_with_float64)
+{
+    uint32_t unit = patches[_i].unit, n = 33;
+    model m;
+    engine e;
+    float logits[VOCAB];
+    double truth[VOCAB], plain_truth[VOCAB], size = 0, worst = 0, moved = 0;
+    uint32_t tokens[64];
+    model_make(&m, &half);
+    engine_open(&e, &m, LAC_ISA_REFERENCE, 2, LAC_KV_F32);
+    for (uint32_t k = 0; k < n; k++)
+        tokens[k] = token_at(0, k);
+    model_truth(&m, tokens, n, 1u << unit, plain_truth);
+    model_patch(&m, unit, patches[_i].rank, 0);
+    model_truth(&m, tokens, n, 1u << unit, truth);
+    engine_patch(&e, &m, unit, 0);
+    run *r = calloc(1, sizeof *r);
+    r->e = &e;
+    lac_row_list list = all_rows(n), units[2 * LAYERS] = {list, list, list, list};
+    units[unit].count = 0;
+    r->patch_rows = &list;
+    feed(r, &n, 1, units, &logits);
+    for (uint32_t k = 0; k < VOCAB; k++) {
+        size = fmax(size, fabs(truth[k]));
+        moved = fmax(moved, fabs(truth[k] - plain_truth[k]));
+        worst = fmax(worst, fabs(truth[k] - logits[k]));
+    }
+    ck_assert_msg(worst <= 1e-5 * size && moved > 1e-2 * size, "off by %g, moved by %g of %g",
+                  worst, moved, size);
+    free(r);
+    engine_close(&e);
+    model_free(&m);
+}
+END_TEST
+
+/* Three classes: none, one that patches units 0 and 3, one that patches 0 (otherwise) and 2. Alone
+ * and together, on every instruction set and thread count: the same bits. */
+static void patch_classes(model *m, engine *e)
+{
+    model_patch(m, 0, 8, 1);
+    model_patch(m, 3, HIDDEN, 1);
+    engine_patch(e, m, 0, 0);
+    engine_patch(e, m, 3, 0);
+    model_patch(m, 0, 24, 2);
+    model_patch(m, 2, 16, 2);
+    engine_patch(e, m, 0, 1);
+    engine_patch(e, m, 2, 1);
+}
+
+static void feed_classes(run *r, const uint32_t rows[3], float (*logits)[VOCAB])
+{
+    static const uint32_t keeps[2 * LAYERS] = {1, 7, 3, 5}; /* bit c: class c runs the unit */
+    uint32_t lists[2 * LAYERS][128];
+    lac_row_list units[2 * LAYERS], patch[2];
+    uint32_t all = rows[0] + rows[1] + rows[2];
+    (void)all_rows(all);
+    for (uint32_t u = 0; u < 2 * LAYERS; u++) {
+        uint32_t row = 0, count = 0;
+        for (uint32_t s = 0; s < 3; s++)
+            for (uint32_t i = 0; i < rows[s]; i++, row++)
+                if (keeps[u] >> s & 1)
+                    lists[u][count++] = row;
+        units[u] = (lac_row_list){count, lists[u]};
+    }
+    patch[0] = (lac_row_list){rows[1], every_row + rows[0]};
+    patch[1] = (lac_row_list){rows[2], every_row + rows[0] + rows[1]};
+    r->patch_rows = patch;
+    feed(r, rows, 3, units, logits);
+}
+
+START_TEST(patches_have_the_same_bits_alone_and_together)
+{
+    static const uint32_t steps[3][3] = {{5, 20, 33}, {1, 1, 1}, {3, 2, 9}};
+    static float mixed[3][VOCAB], other[3][VOCAB];
+    model m;
+    for (uint32_t isa = LAC_ISA_REFERENCE; isa <= LAC_ISA_AVX512; isa++) {
+        if (!lac_cpu_isa_have((lac_isa)isa))
+            continue;
+        engine e;
+        run *r = calloc(1, sizeof *r);
+        model_make(&m, kinds[_i]);
+        engine_open(&e, &m, (lac_isa)isa, isa == LAC_ISA_SCALAR ? 1 : 3, LAC_KV_F16);
+        patch_classes(&m, &e);
+        r->e = &e;
+        for (uint32_t k = 0; k < 3; k++)
+            feed_classes(r, steps[k], other);
+        if (isa == LAC_ISA_SCALAR)
+            memcpy(mixed, other, sizeof mixed);
+        else if (isa > LAC_ISA_SCALAR)
+            ck_assert_msg(memcmp(mixed, other, sizeof mixed) == 0, "isa %u differs", isa);
+        for (uint32_t s = 0; s < 3; s++) {
+            static float alone[3][VOCAB];
+            run *q = calloc(1, sizeof *q);
+            q->e = &e;
+            for (uint32_t k = 0; k < 3; k++) {
+                uint32_t rows[3] = {0};
+                rows[s] = steps[k][s];
+                feed_classes(q, rows, alone);
+            }
+            ck_assert_msg(memcmp(alone[s], other[s], sizeof alone[s]) == 0,
+                          "isa %u, class %u: alone is not together", isa, s);
+            free(q);
+        }
+        free(r);
+        engine_close(&e);
+        model_free(&m);
+    }
+}
+END_TEST
+
+/* A program with patches and a batch without lists for them is the program without. */
+START_TEST(patches_without_rows_cost_nothing)
+{
+    static float with[1][VOCAB], without[1][VOCAB];
+    model m;
+    engine e;
+    uint32_t n = 12;
+    for (int pass = 0; pass < 2; pass++) {
+        model_make(&m, &plain);
+        engine_open(&e, &m, lac_cpu_isa_best(), 2, LAC_KV_F16);
+        if (pass == 0)
+            patch_classes(&m, &e);
+        run *r = calloc(1, sizeof *r);
+        r->e = &e;
+        feed(r, &n, 1, NULL, pass == 0 ? with : without);
+        free(r);
+        engine_close(&e);
+        model_free(&m);
+    }
+    ck_assert_mem_eq(with, without, sizeof with);
+}
+END_TEST
+
 START_TEST(what_is_not_finite_is_reported)
 {
     model m;
@@ -375,6 +525,14 @@ START_TEST(bad_shapes_are_refused)
     wrong[1].u.qkv.head_dim = 12;
     batch.logit_rows_count = 0;
     ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
+    /* A patch of quantised weights, and one whose matrices do not meet. */
+    wrong[1] = (lac_op){.kind = LAC_OP_PATCH, .u.patch = {.up = e.w[9]}};
+    ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
+    model_patch(&m, 0, 8, 0);
+    engine_patch(&e, &m, 0, 0);
+    wrong[1].u.patch.up = e.patches[1];
+    ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
+    ck_assert_str_eq(err.text, "op 1: patch is not 64 x 64 x 64 of floats");
     engine_close(&e);
     model_free(&m);
 }
@@ -391,6 +549,9 @@ Suite *suite_step(void)
     tcase_add_loop_test(t, neighbours_do_not_matter, 0, 3);
     tcase_add_loop_test(t, row_lists_leave_units_out, 0, 3);
     tcase_add_test(t, a_unit_with_no_row_is_not_touched);
+    tcase_add_loop_test(t, patches_agree_with_float64, 0, 4);
+    tcase_add_loop_test(t, patches_have_the_same_bits_alone_and_together, 0, 3);
+    tcase_add_test(t, patches_without_rows_cost_nothing);
     tcase_add_test(t, what_is_not_finite_is_reported);
     tcase_add_test(t, bad_shapes_are_refused);
     suite_add_tcase(s, t);

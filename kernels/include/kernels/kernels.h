@@ -83,12 +83,14 @@ typedef enum {
     LAC_OP_ATTENTION, /* softmax(q·K × scale)·V over positions 0…p (or the last `window`) */
     LAC_OP_PROJECT,   /* h += postnorm(W·x + bias); x = attention's or gate-up's result */
     LAC_OP_GATE_UP,   /* x = act(Wg·norm(h)) × (Wu·norm(h)) */
-    LAC_OP_HEAD       /* logits = W·norm(h) for the rows that want them */
+    LAC_OP_HEAD,      /* logits = W·norm(h) for the rows that want them */
+    LAC_OP_PATCH      /* h += up·down·n, n = h / rms(h), for the rows of lac_batch.patch_rows */
 } lac_op_kind;
 
 typedef struct {
     lac_op_kind kind;
-    uint32_t unit; /* index into lac_batch.unit_rows; EMBED and HEAD run all rows */
+    uint32_t unit; /* index into lac_batch.unit_rows, PATCH: into patch_rows; EMBED and HEAD run all
+                      rows */
     union {
         struct {
             const lac_weight *table;
@@ -129,6 +131,11 @@ typedef struct {
             const lac_weight *weight;
             float softcap; /* 0 = none */
         } head;
+        struct {
+            const lac_weight *down; /* [rank][hidden], rank ≥ 2; NULL: none, up is [hidden][hidden] */
+            const lac_weight *up;   /* [hidden][rank] */
+            float eps;              /* both are of a type that is not quantised */
+        } patch;
     } u;
 } lac_op;
 
@@ -168,6 +175,8 @@ typedef struct {
      * is empty is not touched at all. Row lists never split a position order: for each segment the
      * listed rows are all of its rows or none. */
     const lac_row_list *unit_rows;
+    /* One list a number that a PATCH names; NULL: no row runs any. */
+    const lac_row_list *patch_rows;
 } lac_batch;
 
 /* ---- the table ---- */
