@@ -16,12 +16,14 @@
 #include "core/core.h"
 #include "epoch.h"
 #include "frontend/frontend.h"
+#include "launching.h"
 #include "link/link.h"
 #include "options.h"
 #include "wire/socket.h"
 
 enum {
     TICK_MS = 100,
+    LAUNCH_MS = 500,          /* between two looks at what the launcher has */
     CLOCK_STEP_MAX_MS = 1000, /* what one blocked turn of the loop may cost the fleet's leases */
     FLUSH_MS = 500,           /* for the last bytes of answers after the last request ended */
     METRIC_SERIES_MAX = 1024
@@ -38,11 +40,12 @@ typedef struct {
     lac_frontend *frontend; /* NULL with --http off */
     lac_wire *wire;
     lac_link *link;
+    lac__launching *launching; /* NULL without --launch */
     uv_timer_t tick;
     uv_signal_t sigterm, sigint;
 
     uint64_t core_ms, seen_ms; /* the core's clock, and the machine's when it was last read */
-    uint64_t started_ms, tick_due_ms;
+    uint64_t started_ms, tick_due_ms, launch_due_ms;
     bool stepping;
     bool draining, stopping;
     uint64_t drain_until_ms, flush_until_ms;
@@ -171,6 +174,7 @@ static void stop(coordinator *c)
     uv_close((uv_handle_t *)&c->sigterm, NULL);
     uv_close((uv_handle_t *)&c->sigint, NULL);
     lac_link_destroy(&c->link);
+    lac__launching_destroy(&c->launching);
     if (c->frontend)
         lac_frontend_close(&c->frontend, on_frontend_closed, c);
 }
@@ -186,7 +190,10 @@ static void drain_step(coordinator *c)
             lac_frontend_drain(c->frontend);
         c->flush_until_ms = now + FLUSH_MS;
     }
-    if (c->flush_until_ms && now >= c->flush_until_ms)
+    if (!c->flush_until_ms || now < c->flush_until_ms)
+        return;
+    /* Groups end by themselves once asked; the launcher kills what does not. */
+    if (!c->launching || c->options.launch_keep || lac__launching_stop(c->launching))
         stop(c);
 }
 
@@ -204,6 +211,19 @@ static void on_signal(uv_signal_t *handle, int number)
     lac_core_drain(c->core, core_now(c));
 }
 
+/* The launcher is asked before it is told: what it has just lost must not be wanted again unseen.
+ */
+static void launch_step(coordinator *c, uint64_t now)
+{
+    if (!c->launching || c->draining || now < c->launch_due_ms)
+        return;
+    c->launch_due_ms = now + LAUNCH_MS;
+    lac_event event;
+    lac__launching_look(c->launching, &event);
+    step(c, &event);
+    lac__launching_obey(c->launching, c->core);
+}
+
 static void on_tick(uv_timer_t *handle)
 {
     coordinator *c = handle->data;
@@ -213,6 +233,7 @@ static void on_tick(uv_timer_t *handle)
     c->tick_due_ms = now + TICK_MS;
     lac_event event = {.kind = LAC_EVENT_TICK, .wall_s = lac_wall_s()};
     step(c, &event);
+    launch_step(c, now);
     if (c->draining)
         drain_step(c);
 }
@@ -289,6 +310,11 @@ static void make_core(coordinator *c)
         .queue_tokens_max = (uint64_t)c->options.queue_tokens,
         .policy = c->options.policy,
         .http_address = c->frontend ? lac_frontend_address(c->frontend) : NULL,
+        .fleet = {.groups_max = c->launching ? (uint32_t)c->options.groups_max : 0,
+                  .start_min = c->options.groups_start_min,
+                  .start_max = c->options.groups_start_max,
+                  .prefix = "auto",
+                  .wait_target_ms = c->options.wait_target_ms},
         .note = on_note,
         .note_arg = c,
     };
@@ -323,10 +349,14 @@ static lac_status build(coordinator *c, lac_error *err)
     status = open_http(c, err);
     if (status != LAC_OK)
         return status;
-    make_core(c);
     status = open_planes(c, err);
+    if (status == LAC_OK)
+        status =
+            lac__launching_create(&c->loop, &c->options,
+                                  lac_link_endpoint(c->link, LAC_PLANE_WORKER), &c->launching, err);
     if (status != LAC_OK)
         return status;
+    make_core(c);
     start_handles(c);
     return LAC_OK;
 }

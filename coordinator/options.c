@@ -27,6 +27,24 @@ static const lac_option table[] = {
      "their estimated prompt tokens"},
     {"policy", STRING(policy), "cost", 0, 0, false, "NAME",
      "how a worker is chosen: cost, least-loaded or round-robin"},
+    {"launch", STRING(launch), "none", 0, 0, false, "KIND",
+     "what starts and stops worker groups for this coordinator: none or local"},
+    {"launch-model", STRING(launch_model), NULL, 0, 0, false, "FILE",
+     "the model of launched groups (needed with --launch)"},
+    {"launch-worker", STRING(launch_worker), NULL, 0, 0, false, "FILE",
+     "the program of a launched rank; default: lacuna-worker beside this one"},
+    {"launch-arguments", STRING(launch_arguments), NULL, 0, 0, false, "\"WORDS\"",
+     "more arguments for each launched rank"},
+    {"launch-cores", LAC_OPT_INT, FIELD(launch_cores), 0, "0", 0, 1024, false, "N",
+     "cores of each launched group, its own while there are enough; 0 = all, shared"},
+    {"launch-keep", LAC_OPT_BOOL, FIELD(launch_keep), 0, NULL, 0, 0, false, "",
+     "leave launched groups running at an orderly end, for the next start to take over"},
+    {"groups", STRING(groups), "1", 0, 0, false, "N|MIN:MAX",
+     "groups to launch: just so many, or by load between two limits"},
+    {"groups-max", LAC_OPT_INT, FIELD(groups_max), 0, "0", 0, LAC_GROUPS_MAX, false, "N",
+     "groups that may ever be launched at once; default: what --groups says"},
+    {"wait-target-ms", LAC_OPT_NUMBER, FIELD(wait_target_ms), 0, "2000", 0, 1e9, false, "MS",
+     "waiting longer than half of it adds a group; 0 = no promise"},
     {"log-level", STRING(log_level), "info", 0, 0, false, "LEVEL",
      "error, warn, info, debug or trace"},
     {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
@@ -68,6 +86,46 @@ static lac_status split_address(const char *text, char *host, size_t size, uint1
     return LAC_OK;
 }
 
+/* "3" or "1:4". */
+static bool parse_groups(const char *text, uint32_t *low, uint32_t *high)
+{
+    char first[12];
+    int64_t a, b;
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    if (length >= sizeof first)
+        return false;
+    memcpy(first, text, length);
+    first[length] = 0;
+    if (!lac_parse_i64(first, 0, LAC_GROUPS_MAX, &a))
+        return false;
+    b = a;
+    if (colon && !lac_parse_i64(colon + 1, a, LAC_GROUPS_MAX, &b))
+        return false;
+    *low = (uint32_t)a;
+    *high = (uint32_t)b;
+    return true;
+}
+
+static lac_status check_launch(lac__options *o, lac_error *err)
+{
+    if (!strcmp(o->launch, "none"))
+        return LAC_OK;
+    if (!*o->launch_model)
+        return lac_fail(err, LAC_EINVAL, "launch is \"%s\", which needs --launch-model FILE",
+                        o->launch);
+    if (!parse_groups(o->groups, &o->groups_start_min, &o->groups_start_max))
+        return lac_fail(err, LAC_EINVAL,
+                        "groups is \"%s\", expected N or MIN:MAX with MIN <= MAX, allowed 0..%d",
+                        o->groups, LAC_GROUPS_MAX);
+    if (!o->groups_max)
+        o->groups_max = o->groups_start_max ? o->groups_start_max : 1;
+    if (o->groups_start_max > o->groups_max)
+        return lac_fail(err, LAC_EINVAL, "groups is \"%s\", groups-max allows %lld", o->groups,
+                        (long long)o->groups_max);
+    return LAC_OK;
+}
+
 static lac_status check(lac__options *o, lac_error *err)
 {
     o->http_on = strcmp(o->http, "off") != 0;
@@ -84,7 +142,7 @@ static lac_status check(lac__options *o, lac_error *err)
     if (!lac_core_policy_known(o->policy))
         return lac_fail(err, LAC_EINVAL,
                         "policy is \"%s\", allowed: cost, least-loaded, round-robin", o->policy);
-    return LAC_OK;
+    return check_launch(o, err);
 }
 
 lac_status lac__options_load(int argc, char **argv, lac__options *out, lac__task *task,

@@ -17,6 +17,12 @@ typedef struct {
     char state_dir[LAC_ENDPOINT_MAX + 1];
     int64_t queue, queue_tokens;
     char policy[32];
+    char launch[16];
+    char launch_worker[4096], launch_model[4096], launch_arguments[4096];
+    char groups[24];
+    int64_t groups_max, launch_cores;
+    double wait_target_ms;
+    bool launch_keep;
     char log_level[16];
     bool log_json;
     bool insecure_wide;
@@ -25,6 +31,7 @@ typedef struct {
     bool http_on;
     char http_host[LAC_ENDPOINT_MAX + 1];
     uint16_t http_port;
+    uint32_t groups_start_min, groups_start_max;
     lac_log_level level;
 } lac__options;
 

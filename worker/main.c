@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "link/link.h"
 
+enum { INCARNATION_HEX = 32 };
+
 typedef struct {
     char coordinator[LAC_ENDPOINT_MAX + 1];
     char model[4096];
@@ -20,6 +22,7 @@ typedef struct {
     char device[LAC_NAME_MAX + 1];
     char isa[LAC_NAME_MAX + 1];
     char chat_template[LAC_NAME_MAX + 1];
+    char incarnation[INCARNATION_HEX + 1];
     char log_level[16];
     char prefix_cache[8];
     int64_t threads, slots, ctx_max, kv_mem, ranks_here, rank, pp, tp;
@@ -62,6 +65,8 @@ static const lac_option table[] = {
      .value = "N", .help = "Workers that share this machine's memory"},
     {"chat-template", LAC_OPT_STRING, TEXT(chat_template), .value = "FAMILY",
      .help = "Chat template family instead of the recognised one"},
+    {"incarnation", LAC_OPT_STRING, TEXT(incarnation), .value = "HEX",
+     .help = "Identity of this start, 32 hex digits, from who starts it; without it one is given"},
     {"die-with-parent", LAC_OPT_BOOL, FIELD(die_with_parent),
      .help = "End at once when the process that started this one ends"},
     {"log-level", LAC_OPT_STRING, TEXT(log_level), .preset = "info", .value = "LEVEL",
@@ -95,6 +100,22 @@ static lac_status name_check(const char *option, const char *name, lac_error *er
         if (!isalnum((unsigned char)*p) && strchr("._-", *p) == NULL)
             return lac_fail(err, LAC_EINVAL, "%s is \"%s\", allowed are letters, digits, . _ -",
                             option, name);
+    return LAC_OK;
+}
+
+static lac_status incarnation_parse(const char *hex, uint8_t out[16], lac_error *err)
+{
+    bool good = hex[0] == '\0' || strlen(hex) == INCARNATION_HEX;
+    for (int i = 0; good && hex[0] != '\0' && i < INCARNATION_HEX; i++) {
+        int digit = isdigit((unsigned char)hex[i])   ? hex[i] - '0'
+                    : hex[i] >= 'a' && hex[i] <= 'f' ? hex[i] - 'a' + 10
+                                                     : -1;
+        good = digit >= 0;
+        out[i / 2] = (uint8_t)(i % 2 != 0 ? out[i / 2] | digit : digit << 4);
+    }
+    if (!good)
+        return lac_fail(err, LAC_EINVAL, "incarnation is \"%s\", expected %d digits 0-9a-f", hex,
+                        INCARNATION_HEX);
     return LAC_OK;
 }
 
@@ -185,6 +206,7 @@ int main(int argc, char **argv)
     lac_error err = {.status = LAC_OK};
     lac_log_level level = LAC_LOG_INFO;
     lac_isa isa = LAC_ISA_AUTO;
+    uint8_t incarnation[16] = {0};
     lac_link *link = NULL;
     size_t words;
 
@@ -193,6 +215,8 @@ int main(int argc, char **argv)
     lac_status status = lac_config_load(table, OPTIONS, argc, argv, &o, NULL, 0, &words, &err);
     if (status == LAC_OK)
         status = options_check(&o, &level, &isa, &err);
+    if (status == LAC_OK)
+        status = incarnation_parse(o.incarnation, incarnation, &err);
     if (status != LAC_OK) {
         fprintf(stderr, "lacuna-worker: %s\n", err.text);
         return 2;
@@ -205,20 +229,21 @@ int main(int argc, char **argv)
     signal(SIGTERM, loading_ended);
     signal(SIGINT, loading_ended);
 
-    lac_link_options link_options = {.coordinator = o.coordinator,
-                                     .group = o.group,
-                                     .model_name = o.model_name,
-                                     .chat_family = o.chat_template,
-                                     .engine = {.model_path = o.model,
-                                                .threads = (uint32_t)o.threads,
-                                                .pin = o.pin,
-                                                .isa = isa,
-                                                .context_max = (uint32_t)o.ctx_max,
-                                                .slots = (uint32_t)o.slots,
-                                                .kv_bytes = (uint64_t)o.kv_mem,
-                                                .ranks_here = (uint32_t)o.ranks_here,
-                                                .without_prefix_cache =
-                                                    strcmp(o.prefix_cache, "off") == 0}};
+    lac_link_options link_options = {
+        .coordinator = o.coordinator,
+        .group = o.group,
+        .model_name = o.model_name,
+        .chat_family = o.chat_template,
+        .engine = {.model_path = o.model,
+                   .threads = (uint32_t)o.threads,
+                   .pin = o.pin,
+                   .isa = isa,
+                   .context_max = (uint32_t)o.ctx_max,
+                   .slots = (uint32_t)o.slots,
+                   .kv_bytes = (uint64_t)o.kv_mem,
+                   .ranks_here = (uint32_t)o.ranks_here,
+                   .without_prefix_cache = strcmp(o.prefix_cache, "off") == 0}};
+    memcpy(link_options.incarnation, incarnation, sizeof(incarnation));
     if (lac_link_create(&link_options, &link, &err) != LAC_OK) {
         lac_error_log("%s", err.text);
         return 1;

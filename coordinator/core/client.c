@@ -117,6 +117,7 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
                "stream is %llu, which has a request already", (unsigned long long)submit->stream);
         return;
     }
+    lac__rate_add(&core->offered, core->now_ms);
     if (!admitted(core, &key, submit))
         return;
     lac__request *r = lac__record_create(core, &key, submit);
@@ -172,9 +173,7 @@ void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const l
     case LAC_MSG_STATUS_QUERY:
         lac__status_reply(core, plane, peer, msg->body.status_query.stream);
         break;
-    case LAC_MSG_PATH_QUERY:
-        lac__path_explain(core, plane, peer, &msg->body.path_query);
-        break;
+    case LAC_MSG_PATH_QUERY: lac__path_explain(core, plane, peer, &msg->body.path_query); break;
     default: lac_metric_add(core->meters.protocol_errors, 1); break;
     }
 }

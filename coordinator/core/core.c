@@ -76,8 +76,10 @@ lac_core *lac_core_create(const lac_core_options *options, lac_metrics *metrics,
     lac_rng_seed(&core->rng, options->seed);
     core->output_mean = 128;
     core->hash_seed = lac__hash_mix(options->seed, options->epoch);
+    core->slot_ms_mean = 5000;
     lac__meters_create(core);
     lac__path_meters(core);
+    lac__fleet_create(core);
     return core;
 }
 
@@ -87,6 +89,7 @@ void lac_core_destroy(lac_core **core)
         return;
     lac__records_free(*core);
     lac__registry_free(*core);
+    lac__fleet_free(*core);
     free(*core);
     *core = NULL;
 }
@@ -141,11 +144,13 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
         else
             lac__client_lost(core, event->plane, event->peer);
         break;
+    case LAC_EVENT_FLEET: lac__fleet_report(core, event->fleet, event->fleet_count); break;
     case LAC_EVENT_TICK:
         if (event->wall_s)
             core->wall_s = event->wall_s;
         lac__registry_tick(core);
         lac__records_tick(core);
+        lac__fleet_tick(core);
         core->pump = true;
         break;
     }
@@ -304,6 +309,7 @@ void lac_core_audit(const lac_core *core)
     }
     LAC_ASSERT(tokens == core->queue_tokens);
     LAC_ASSERT(bytes == core->bytes);
+    lac__fleet_audit(core);
     LAC_ASSERT(core->poison.quarantine_count <= LAC_QUARANTINE_MAX);
     LAC_ASSERT(core->poison.suspicions_count <= LAC_QUARANTINE_MAX);
     check_counts(core);

@@ -15,7 +15,7 @@ enum {
 /* What `count` ends take at the rate of the last 10 s; 0 when there was none. */
 static uint64_t time_of(const lac_core *core, uint64_t count)
 {
-    uint64_t ended = lac__rate_sum(&core->ended, core->now_ms);
+    uint64_t ended = lac__rate_sum(&core->ended, core->now_ms, LAC__RATE_SHORT);
     uint64_t span_ms = core->now_ms - core->start_ms;
     if (span_ms > LAC__RATE_SECONDS * 1000)
         span_ms = LAC__RATE_SECONDS * 1000;

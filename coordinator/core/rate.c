@@ -1,4 +1,4 @@
-/* How often something happened in the last LAC__RATE_SECONDS: a ring of counts by second. Pure. */
+/* How often something happened in the last seconds: a ring of counts by second. Pure. */
 #include "state.h"
 
 static void advance(lac__rate *rate, uint64_t now_ms)
@@ -16,11 +16,19 @@ void lac__rate_add(lac__rate *rate, uint64_t now_ms)
     rate->counts[rate->second % LAC__RATE_SECONDS]++;
 }
 
-uint64_t lac__rate_sum(const lac__rate *rate, uint64_t now_ms)
+uint64_t lac__rate_sum(const lac__rate *rate, uint64_t now_ms, uint32_t seconds)
 {
+    LAC_ASSERT(seconds <= LAC__RATE_SECONDS);
     uint64_t second = now_ms / 1000, sum = 0;
-    for (uint64_t i = 0; i < LAC__RATE_SECONDS && i <= rate->second; i++)
-        if (rate->second - i + LAC__RATE_SECONDS > second)
+    for (uint64_t i = 0; i < seconds && i <= rate->second; i++)
+        if (rate->second - i + seconds > second)
             sum += rate->counts[(rate->second - i) % LAC__RATE_SECONDS];
     return sum;
+}
+
+double lac__rate_mean(const lac__rate *rate, uint64_t now_ms, uint64_t start_ms, uint32_t seconds)
+{
+    uint64_t passed = (now_ms - start_ms) / 1000 + 1;
+    double over = passed < seconds ? (double)passed : seconds;
+    return (double)lac__rate_sum(rate, now_ms, seconds) / over;
 }

@@ -29,7 +29,8 @@ bool lac__recovery_has_suspect(const lac__group *group)
  * overload that caused them, not a single death. */
 static uint64_t budget(const lac_core *core)
 {
-    uint64_t tenth = lac__rate_sum(&core->arrived, core->now_ms) / 10, least = LAC_RETRY_FLOOR;
+    uint64_t tenth = lac__rate_sum(&core->arrived, core->now_ms, LAC__RATE_SHORT) / 10,
+             least = LAC_RETRY_FLOOR;
     for (const lac__group *g = core->groups_head; g; g = g->next)
         if (lac__router_window(g) > least)
             least = lac__router_window(g);
@@ -53,7 +54,7 @@ lac__hold lac__recovery_hold(lac_core *core, lac__request *r)
     if (r->doubts_count &&
         (r->crashes + r->doubts_count >= LAC_CRASHES_MAX || lac__poison_guarded(core, r->content)))
         return LAC__HOLD_DOUBT;
-    if (lac__rate_sum(&core->retried, core->now_ms) < budget(core))
+    if (lac__rate_sum(&core->retried, core->now_ms, LAC__RATE_SHORT) < budget(core))
         return LAC__HOLD_NONE;
     if (!r->budget_ms) {
         r->budget_ms = core->now_ms;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { LAC__ACCEPTED_FIRST = 256 };
+static const double slot_weight = 1.0 / 16; /* of the newest in the mean time at a group */
 
 /* ---- lists ---- */
 
@@ -82,6 +83,7 @@ void lac__record_to_group(lac_core *core, lac__request *r, lac__group *group)
     leave(core, r);
     r->state = LAC__REQUEST_RUNNING;
     r->group = group;
+    r->group_ms = core->now_ms;
     list_insert(&group->running, r);
     lac__router_charge(core, r, group);
     core->running_count++;
@@ -267,8 +269,11 @@ static void count_outcome(lac_core *core, const lac__request *r, lac__outcome ou
 {
     lac_metric_add(core->meters.requests[outcome], 1);
     lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);
-    if (r->state == LAC__REQUEST_RUNNING)
+    if (r->state == LAC__REQUEST_RUNNING) {
         lac__rate_add(&core->ended, core->now_ms);
+        core->slot_ms_mean +=
+            slot_weight * ((double)(core->now_ms - r->group_ms) - core->slot_ms_mean);
+    }
 }
 
 void lac__record_finish(lac_core *core, lac__request *r, lac_finish finish)
@@ -335,7 +340,8 @@ static void tick_queued(lac_core *core, lac__request *r)
     }
     if (!r->nobody_ms)
         r->nobody_ms = core->now_ms ? core->now_ms : 1;
-    if (core->now_ms - r->nobody_ms < LAC_NOBODY_MS)
+    bool comes = lac__fleet_comes(core);
+    if (core->now_ms - r->nobody_ms < (comes ? LAC_FLEET_WAIT_MS : LAC_NOBODY_MS))
         return;
     if (!r->served && core->models_count)
         lac__record_refuse(core, r, LAC__OUTCOME_INVALID, LAC_ENOTFOUND, 0,
@@ -343,7 +349,8 @@ static void tick_queued(lac_core *core, lac__request *r)
     else
         lac__record_refuse(core, r, LAC__OUTCOME_NOBODY, LAC_EREFUSED, 5000,
                            "no worker was ready for model \"%s\" within %d ms",
-                           r->served ? r->served->name : r->model, LAC_NOBODY_MS);
+                           r->served ? r->served->name : r->model,
+                           comes ? LAC_FLEET_WAIT_MS : LAC_NOBODY_MS);
 }
 
 static void tick_request(lac_core *core, lac__request *r)

@@ -7,7 +7,7 @@
  * the choice of a group; recovery.c what happens to requests of a group that is gone; poison.c
  * which contents kill; output.c what
  * workers produce; delivery.c what clients get; client.c what clients ask; status.c what people
- * see. */
+ * see; fleet.c the groups that are launched for us. */
 #ifndef LAC_CORE_STATE_H
 #define LAC_CORE_STATE_H
 
@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "core/core.h"
+#include "core/scaler.h"
 #include "type.h"
 
 #define uthash_fatal(text) lac__assert_fail("uthash: " text, __FILE__, __LINE__)
@@ -241,6 +242,7 @@ struct lac__request {
     uint64_t content;       /* hash of what was asked */
     uint64_t confirmed;     /* the session whose Hello listed it last */
     uint64_t dispatch_seq;
+    uint64_t group_ms; /* RUNNING since */
 
     uint32_t *accepted; /* tokens taken from workers, each position once */
     uint32_t accepted_count, accepted_cap;
@@ -290,7 +292,7 @@ typedef struct {
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
 } lac__meters;
 
-enum { LAC__RATE_SECONDS = 10 };
+enum { LAC__RATE_SECONDS = 60, LAC__RATE_SHORT = 10 };
 
 typedef struct {
     uint32_t counts[LAC__RATE_SECONDS];
@@ -315,6 +317,7 @@ typedef struct {
 } lac__poison;
 
 typedef struct lac__policy lac__policy;
+typedef struct lac__fleet lac__fleet;
 
 struct lac_core {
     lac_core_options options;
@@ -352,6 +355,9 @@ struct lac_core {
     bool pump; /* the queue may be able to move */
 
     lac__rate ended, arrived, retried; /* requests */
+    lac__rate offered;                 /* refused ones too */
+    double slot_ms_mean;               /* that a request is at a group, smoothed */
+    lac__fleet *fleet;                 /* NULL: nothing is launched for us */
     lac__poison poison;
     uint64_t hash_seed, groups_made;
     double output_mean; /* tokens a request makes, smoothed */
@@ -517,10 +523,24 @@ void lac__poison_finished(lac_core *core, uint64_t content);
 /* LAC_GUARD_DEATHS groups died of it within LAC_GUARD_MS: it is not moved any more. */
 bool lac__poison_guarded(lac_core *core, uint64_t content);
 
+/* ---- fleet.c ---- */
+
+void lac__fleet_create(lac_core *core);
+void lac__fleet_free(lac_core *core);
+/* What the launcher sees. */
+void lac__fleet_report(lac_core *core, const lac_fleet_entry *entries, size_t count);
+void lac__fleet_tick(lac_core *core);
+/* A group may still be started for those who wait. */
+bool lac__fleet_comes(const lac_core *core);
+void lac__fleet_audit(const lac_core *core);
+
 /* ---- rate.c, hash.c ---- */
 
 void lac__rate_add(lac__rate *rate, uint64_t now_ms);
-uint64_t lac__rate_sum(const lac__rate *rate, uint64_t now_ms);
+/* Over the last `seconds` ≤ LAC__RATE_SECONDS, the present one included. */
+uint64_t lac__rate_sum(const lac__rate *rate, uint64_t now_ms, uint32_t seconds);
+/* A second; over what has passed since `start_ms` while that is less. */
+double lac__rate_mean(const lac__rate *rate, uint64_t now_ms, uint64_t start_ms, uint32_t seconds);
 uint64_t lac__hash_bytes(uint64_t seed, const void *data, size_t size);
 uint64_t lac__hash_mix(uint64_t a, uint64_t b);
 

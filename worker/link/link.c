@@ -198,6 +198,7 @@ static void hello_fill(lac_link *link)
                          .kv_pages = facts->kv_pages,
                          .model_bytes = facts->weight_bytes,
                          .threads = facts->threads};
+    memcpy(hello->incarnation, options->incarnation, sizeof(hello->incarnation));
     text_set(hello->group, sizeof(hello->group), options->group);
     text_set(hello->model, sizeof(hello->model),
              options->model_name[0] != '\0' ? options->model_name : model->name);

@@ -1,9 +1,9 @@
-/* The coordinator's decisions, as a pure state machine: step(now, event) → actions. No clock, socket,
- * thread or disk inside; every queue is bounded; the same events give the same actions. The loop thread
- * owns it.
+/* The coordinator's decisions, as a pure state machine: step(now, event) → actions. No clock,
+ * socket, thread or disk inside; every queue is bounded; the same events give the same actions. The
+ * loop thread owns it.
  *
- * Three kinds of peers speak to it, all in the messages of base/msg.h: workers; native clients; and the
- * HTTP front end, which is one more client (plane LAC_PLANE_HTTP, peer 0) whose streams are its
+ * Three kinds of peers speak to it, all in the messages of base/msg.h: workers; native clients; and
+ * the HTTP front end, which is one more client (plane LAC_PLANE_HTTP, peer 0) whose streams are its
  * exchanges. */
 #ifndef LAC_CORE_H
 #define LAC_CORE_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fleet.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -22,15 +23,25 @@ typedef struct lac_core lac_core;
 
 typedef enum { LAC_PLANE_WORKER, LAC_PLANE_CLIENT, LAC_PLANE_HTTP } lac_plane;
 
+/* Groups that a launcher runs for this core. */
 typedef struct {
-    uint64_t epoch;           /* this start's number, > 0, already on disk */
-    uint64_t seed;            /* of the core's own random numbers (incarnations, missing seeds) */
-    uint32_t queue_max;       /* requests waiting centrally; 0 = 256 */
+    uint32_t groups_max;           /* it can have at once; 0 = there is no launcher */
+    uint32_t start_min, start_max; /* groups at first; equal: just so many, else by load */
+    const char *prefix;            /* of their names, followed by a number; not copied */
+    double slots_per_group;        /* until the first one says; 0 = 16 */
+    double wait_target_ms;         /* in the queue; half of it adds a group; 0 = no promise */
+} lac_core_fleet_options;
+
+typedef struct {
+    uint64_t epoch;            /* this start's number, > 0, already on disk */
+    uint64_t seed;             /* of the core's own random numbers (incarnations, missing seeds) */
+    uint32_t queue_max;        /* requests waiting centrally; 0 = 256 */
     uint64_t queue_tokens_max; /* their estimated tokens; 0 = 1 << 20 */
     uint32_t lease_ms, suspect_ms, heartbeat_ms; /* 0 = limits.h */
-    uint64_t bytes_max; /* prompts and answers kept in memory; 0 = 512 MiB */
-    const char *policy; /* routing: "cost" (NULL too), "least-loaded" or "round-robin" */
+    uint64_t bytes_max;       /* prompts and answers kept in memory; 0 = 512 MiB */
+    const char *policy;       /* routing: "cost" (NULL too), "least-loaded" or "round-robin" */
     const char *http_address; /* shown by status; not copied */
+    lac_core_fleet_options fleet;
     /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
     void (*note)(void *note_arg, lac_log_level level, const char *text);
     void *note_arg;
@@ -39,15 +50,18 @@ typedef struct {
 typedef enum {
     LAC_EVENT_MESSAGE, /* a validated message from a peer */
     LAC_EVENT_LOST,    /* a peer's connection is known to be gone */
+    LAC_EVENT_FLEET,   /* what the launcher sees: all of it */
     LAC_EVENT_TICK     /* time has passed; at least every 100 ms */
 } lac_event_kind;
 
 typedef struct {
     lac_event_kind kind;
     lac_plane plane;
-    uint64_t peer;      /* the transport's number for a connection; never reused */
-    const lac_msg *msg; /* MESSAGE: read during the step, not kept */
-    int64_t wall_s;     /* TICK: wall time for what people read; 0 = unknown */
+    uint64_t peer;                /* the transport's number for a connection; never reused */
+    const lac_msg *msg;           /* MESSAGE: read during the step, not kept */
+    const lac_fleet_entry *fleet; /* FLEET: read during the step, not kept */
+    size_t fleet_count;
+    int64_t wall_s; /* TICK: wall time for what people read; 0 = unknown */
 } lac_event;
 
 /* One message to one peer. The core fills the envelope's type, epoch and session; `msg` and all it
@@ -57,8 +71,8 @@ typedef struct {
     uint64_t peer;
     const lac_msg *msg;
 } lac_action;
-/* Returns LAC_OK; LAC_BUSY when the peer's queue is full; LAC_EPEER when it is gone. The core deals with
- * the result in the same step. Must not call back into the core. */
+/* Returns LAC_OK; LAC_BUSY when the peer's queue is full; LAC_EPEER when it is gone. The core deals
+ * with the result in the same step. Must not call back into the core. */
 typedef lac_status (*lac_core_sink)(void *arg, const lac_action *action);
 
 /* NULL when the policy's name is unknown. */
@@ -75,6 +89,12 @@ void lac_core_drain(lac_core *core, uint64_t now_ms);
  * another. LAC_ENOTFOUND when no living group has that name. */
 lac_status lac_core_drain_group(lac_core *core, uint64_t now_ms, const char *group,
                                 uint32_t deadline_ms);
+/* The groups that the launcher should run now: all others of its own are to end. */
+size_t lac_core_fleet_wanted(const lac_core *core, lac_fleet_group *out, size_t max);
+/* How many groups to launch from now on; equal limits: just so many. LAC_EUNSUPPORTED without a
+ * launcher, LAC_EINVAL beyond what it can have. */
+lac_status lac_core_scale(lac_core *core, uint64_t now_ms, uint32_t groups_min, uint32_t groups_max,
+                          lac_error *err);
 /* Requests that are queued or running, or whose client has not taken all of its answer yet. */
 size_t lac_core_live(const lac_core *core);
 /* At least one READY group, and not draining. */

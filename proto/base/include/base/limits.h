@@ -117,6 +117,7 @@ enum {
     LAC_HUNG_MS = 20000,       /* busy without a step */
     LAC_STALLED_MS = 3000,     /* busy without a step: no new work */
     LAC_NOBODY_MS = 30000,     /* wait for a READY group of a model */
+    LAC_FLEET_WAIT_MS = 300000, /* the same while a group may still be launched for it */
     LAC_DEAD_SHOWN_MS = 60000, /* a dead group stays visible in status */
     LAC_DRAIN_MS = 30000,
     LAC_RETRY_WAIT_MS = 10000, /* for the retry budget, then the request is given up */
