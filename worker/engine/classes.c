@@ -46,32 +46,77 @@ static lac_status class_check(const lac_engine *e, const lac_engine_class *class
         if (lac_mask_has(&class->mask, u))
             return lac_fail(err, LAC_EINVAL, "class %s erases unit %c%u, the model has %u layers",
                             class->name, u % 2 ? 'F' : 'A', u / 2, e->model->layers_count);
+    if ((unsigned)class->scope >= LAC_SCOPES)
+        return lac_fail(err, LAC_EINVAL, "class %s: scope is %d, allowed 0..%d", class->name,
+                        (int)class->scope, LAC_SCOPES - 1);
+    uint32_t hidden = e->model->hidden;
+    for (uint32_t p = 0; p < class->patches_count; p++) {
+        const lac_patch *patch = &class->patches[p];
+        if (patch->unit >= units_of(e) || !lac_mask_has(&class->mask, patch->unit) ||
+            (p > 0 && class->patches[p - 1].unit >= patch->unit))
+            return lac_fail(err, LAC_EINVAL,
+                            "class %s: patch %u is of unit %c%u, which the class does not erase or "
+                            "patches already",
+                            class->name, p, patch->unit % 2 ? 'F' : 'A', patch->unit / 2);
+        if (patch->rank < 2 || patch->rank > hidden || !patch->up ||
+            !patch->down != (patch->rank == hidden))
+            return lac_fail(err, LAC_EINVAL, "class %s: rank of patch %u is %u, allowed 2..%u",
+                            class->name, p, patch->rank, hidden);
+    }
     return LAC_OK;
 }
 
-static void class_add(lac_engine *e, const char *name, const lac_mask *mask, bool live)
+static void class_add(lac_engine *e, const lac_engine_class *from, bool live)
 {
     lac__class *class = &e->classes[e->classes_count++];
-    memcpy(class->name, name, strlen(name) + 1);
-    class->mask = *mask;
+    memcpy(class->name, from->name, strlen(from->name) + 1);
+    class->mask = from->mask;
+    class->scope = from->scope;
+    class->patches = from->patches;
+    class->patches_count = from->patches_count;
     class->live = live;
 }
 
-/* A unit is dropped when it has no shape, is provably zero, or every live class erases it. */
-static bool is_dropped(const lac_engine *e, uint32_t unit, bool keep_zeroed)
+/* Equal units left out and equal patches compute equal bits, whatever the classes are called. */
+static void computed_as(const lac_engine *e, lac__class *class)
+{
+    lac_hasher *hasher = lac_hasher_create();
+    lac_hasher_add(hasher, &class->erased, sizeof class->erased);
+    for (uint32_t p = 0; p < class->patches_count; p++) {
+        const lac_patch *patch = &class->patches[p];
+        size_t bytes = (size_t)patch->rank * e->model->hidden * sizeof *patch->up;
+        lac_hasher_add(hasher, &patch->unit, sizeof patch->unit);
+        lac_hasher_add(hasher, &patch->rank, sizeof patch->rank);
+        if (patch->down)
+            lac_hasher_add(hasher, patch->down, bytes);
+        lac_hasher_add(hasher, patch->up, bytes);
+    }
+    lac_hasher_finish(&hasher, &class->computed_as);
+}
+
+/* A unit that adds nothing has no shape or is provably zero. */
+static bool adds_nothing(const lac_engine *e, uint32_t unit, bool keep_zeroed)
 {
     const lac_layer *layer = &e->model->layers[unit / 2];
-    bool erased = (unit % 2 ? layer->ffn : layer->heads) == 0;
-    erased |= lac_mask_has(&e->zeroed, unit) && !keep_zeroed;
+    return (unit % 2 ? layer->ffn : layer->heads) == 0 ||
+           (lac_mask_has(&e->zeroed, unit) && !keep_zeroed);
+}
+
+/* Every live class leaves it out, prompts included. */
+static bool nobody_runs(const lac_engine *e, uint32_t unit)
+{
     bool all = true;
-    for (uint32_t c = 0; c < e->classes_count; c++)
-        all &= !e->classes[c].live || lac_mask_has(&e->classes[c].mask, unit);
-    return erased || all;
+    for (uint32_t c = 0; c < e->classes_count; c++) {
+        const lac__class *class = &e->classes[c];
+        all &=
+            !class->live || (class->scope == LAC_SCOPE_REQUEST && lac_mask_has(&class->mask, unit));
+    }
+    return all;
 }
 
 lac_status lac__classes_find(lac_engine *e, const lac_engine_options *o, lac_error *err)
 {
-    static const lac_mask none;
+    static const lac_engine_class full = {.name = "full"};
     lac_status status = zeroed_find(e, err);
     if (status != LAC_OK)
         return status;
@@ -80,24 +125,30 @@ lac_status lac__classes_find(lac_engine *e, const lac_engine_options *o, lac_err
                         LAC_CLASSES_MAX - 1);
     if (o->without_full && o->classes_count == 0)
         return lac_fail(err, LAC_EINVAL, "without_full needs a class, classes_count is 0");
-    class_add(e, "full", &none, !o->without_full);
+    class_add(e, &full, !o->without_full);
     for (uint32_t c = 0; c < o->classes_count; c++) {
         status = class_check(e, &o->classes[c], err);
         if (status != LAC_OK)
             return status;
-        class_add(e, o->classes[c].name, &o->classes[c].mask, true);
+        class_add(e, &o->classes[c], true);
     }
     e->records = lac_alloc(units_of(e) + 1, sizeof *e->records);
+    e->full_runs = true;
     for (uint32_t u = 0; u < units_of(e); u++) {
-        if (!is_dropped(e, u, o->keep_zeroed))
+        bool nothing = adds_nothing(e, u, o->keep_zeroed);
+        if (!nothing && !nobody_runs(e, u))
             continue;
+        e->full_runs &= nothing;
         lac_mask_set(&e->dropped, u);
         e->records[u] = lac_model_unit_record(e->model, u);
         lac_model_unit_release(e->model, u);
     }
-    for (uint32_t c = 0; c < e->classes_count; c++)
-        for (size_t i = 0; i < sizeof none.bits / sizeof none.bits[0]; i++)
-            e->classes[c].erased.bits[i] = e->classes[c].mask.bits[i] | e->dropped.bits[i];
+    for (uint32_t c = 0; c < e->classes_count; c++) {
+        lac__class *class = &e->classes[c];
+        for (size_t i = 0; i < LAC_UNITS_MAX / 64; i++)
+            class->erased.bits[i] = class->mask.bits[i] | e->dropped.bits[i];
+        computed_as(e, class);
+    }
     return LAC_OK;
 }
 
@@ -121,6 +172,11 @@ static lac_status price_make(const lac_engine *e, lac__class *class, lac_error *
                              .layers = layers};
     bool made = lac_class_price_make(&shape, &class->erased, &class->price);
     free(layers);
+    for (uint32_t p = 0; p < class->patches_count && made; p++) {
+        uint32_t rank = class->patches[p].rank;
+        double bytes = (rank == m->hidden ? 1.0 : 2.0) * rank * m->hidden * sizeof(uint16_t);
+        lac_class_price_patch(&class->price, m->hidden, rank, bytes);
+    }
     return made ? LAC_OK
                 : lac_fail(err, LAC_EUNSUPPORTED, "more than %d different attention windows",
                            LAC_ACCOUNT_WINDOWS_MAX);
@@ -130,7 +186,7 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
 {
     const lac__kv_layout *layout = &e->layout;
     lac_mask masks[LAC_CLASSES_MAX];
-    bool some_skip = false;
+    bool some_skip = false, some_patch = false;
     for (uint32_t c = 0; c < e->classes_count; c++) {
         lac__class *class = &e->classes[c];
         class->kept = lac_alloc(layout->units_count + 1, sizeof *class->kept);
@@ -145,6 +201,12 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
             return status;
         masks[c] = class->erased;
         some_skip |= class->live && !lac_mask_equal(&class->erased, &e->dropped);
+        some_patch |= class->patches_count > 0;
+    }
+    if (some_patch) {
+        e->step.row_numbers = lac_alloc(e->rows_max, sizeof *e->step.row_numbers);
+        for (uint32_t i = 0; i < e->rows_max; i++)
+            e->step.row_numbers[i] = i;
     }
     if (some_skip) {
         e->rows = lac_unit_rows_create(units_of(e), masks, e->classes_count, e->rows_max);
@@ -159,6 +221,7 @@ void lac__classes_free(lac_engine *e)
         free(e->classes[c].kept);
     lac_unit_rows_destroy(&e->rows);
     free(e->step.unit_rows);
+    free(e->step.row_numbers);
     free(e->records);
 }
 
@@ -173,10 +236,43 @@ lac_status lac__class_check(const lac_engine *e, uint32_t class_index, lac_error
     return LAC_OK;
 }
 
-uint32_t lac__class_tokens_max(const lac_engine *e, uint32_t class_index)
+uint32_t lac__class_from(const lac_engine *e, uint32_t class_index, uint32_t class_from,
+                         uint32_t prompt_count)
 {
-    uint32_t pool = e->classes[class_index].pool_tokens;
+    if (class_index == 0)
+        return 0;
+    return e->classes[class_index].scope == LAC_SCOPE_DECODE ? prompt_count : class_from;
+}
+
+uint32_t lac__class_tokens_max(const lac_engine *e, uint32_t class_index, uint32_t class_from)
+{
+    uint32_t pool = e->classes[class_from > 0 ? 0 : class_index].pool_tokens;
     return e->context_max < pool ? e->context_max : pool;
+}
+
+/* ---- a class that holds from a position on ---- */
+
+uint32_t lac__class_now(const lac__sequence *s)
+{
+    return s->computed < s->class_from ? 0 : s->class_index;
+}
+
+void lac__class_narrow(lac_engine *e, lac__sequence *s)
+{
+    if (s->narrowed || s->class_from == 0 || s->computed < s->class_from)
+        return;
+    LAC_ASSERT(s->computed == s->class_from);
+    s->whole_blocks = lac_kv_narrow(e->pool, s->kv, e->classes[s->class_index].kept);
+    s->narrowed = true;
+}
+
+uint64_t lac__class_held(const lac_engine *e, const lac__sequence *s)
+{
+    uint64_t blocks = lac_kv_blocks(e->pool, s->kv), full = e->classes[0].block_bytes,
+             own = e->classes[s->class_index].block_bytes;
+    if (s->class_from == 0)
+        return blocks * own;
+    return s->narrowed ? blocks * own + s->whole_blocks * (full - own) : blocks * full;
 }
 
 /* ---- a step ---- */
@@ -187,6 +283,14 @@ void lac__classes_batch(lac_engine *e, const uint32_t class_rows[LAC_CLASSES_MAX
     for (uint32_t c = 0; c < e->classes_count; c++)
         skips |= class_rows[c] > 0 && !lac_mask_equal(&e->classes[c].erased, &e->dropped);
     batch->unit_rows = NULL;
+    batch->patch_rows = NULL;
+    for (uint32_t c = 0, first = 0; c < e->classes_count; first += class_rows[c++]) {
+        bool patched = class_rows[c] > 0 && e->classes[c].patches_count > 0;
+        e->step.patch_rows[c] = (lac_row_list){patched ? class_rows[c] : 0,
+                                               patched ? e->step.row_numbers + first : NULL};
+        if (patched)
+            batch->patch_rows = e->step.patch_rows;
+    }
     if (!skips)
         return;
     lac_unit_rows_fill(e->rows, class_rows);

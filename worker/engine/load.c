@@ -144,6 +144,19 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
     return status;
 }
 
+static lac_status program_open(lac_engine *e, const lac_engine_options *o, lac_error *err)
+{
+    lac__patch_list lists[LAC_CLASSES_MAX];
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        lists[c] = (lac__patch_list){c, e->classes[c].patches_count, e->classes[c].patches};
+    lac_status status =
+        lac__program_create(e->model, &e->dropped, lists, e->classes_count, e->table, e->backend,
+                            &e->layout, o->progress, o->progress_arg, &e->program, err);
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        e->classes[c].patches = NULL; /* the caller's; what is needed of them is packed */
+    return status;
+}
+
 static void end_tokens_find(lac_engine *e)
 {
     uint32_t size = lac_tokenizer_size(e->tokenizer);
@@ -199,8 +212,7 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
     if (status == LAC_OK)
         status = lac__classes_size(e, err);
     if (status == LAC_OK)
-        status = lac__program_create(e->model, &e->dropped, e->table, e->backend, &e->layout,
-                                     options->progress, options->progress_arg, &e->program, err);
+        status = program_open(e, options, err);
     if (status != LAC_OK) {
         lac_engine_destroy(&e);
         return status;

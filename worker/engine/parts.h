@@ -24,6 +24,7 @@ enum {
 typedef struct {
     char name[LAC_NAME_MAX + 1];
     bool live;
+    lac_scope scope;
     lac_mask mask;   /* as it was given */
     lac_mask erased; /* every unit that does not run: the mask's and those dropped for all */
     bool *kept;      /* [layout.units_count] attention units it owns pages for */
@@ -31,6 +32,9 @@ typedef struct {
     uint64_t block_bytes;
     uint32_t pool_tokens; /* tokens one sequence reaches by the pool */
     lac_class_price price;
+    const lac_patch *patches; /* [patches_count] as they were given: only while the engine loads */
+    uint32_t patches_count;
+    lac_digest computed_as; /* over all that decides the bits of its rows in this engine */
 } lac__class;
 
 typedef struct {
@@ -46,6 +50,9 @@ typedef struct {
     uint32_t computed;     /* tokens whose keys and values are in its pages */
     uint32_t cached;       /* prompt tokens of them that were there already */
     bool again;            /* was preempted: what it finds now is its own work */
+    uint32_t class_from;   /* rows from this position on run as the class, those before in full */
+    bool narrowed;         /* it has given back the pages that the class leaves out */
+    uint32_t whole_blocks; /* of its blocks hold pages of every unit all the same */
     lac_digest prefix_key; /* who may share its pages, and as what */
     int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
     lac_sampling sampling; /* bias is NULL: the sampler has its own copy */
@@ -70,6 +77,8 @@ typedef struct {
     lac_prefix_share *shares;      /* [slots] of each of them */
     lac_sched_run *sorted;         /* [live_max] runs while they are put in order of class */
     lac_row_list *unit_rows;       /* [units] */
+    uint32_t *row_numbers; /* [rows_max] 0, 1, 2, … where a class has patches, else NULL */
+    lac_row_list patch_rows[LAC_CLASSES_MAX]; /* rows of each class with patches */
 } lac__step_arrays;
 
 struct lac_engine {
@@ -85,6 +94,7 @@ struct lac_engine {
     uint32_t classes_count;
     lac_mask zeroed;          /* provably zero by the file's bytes */
     lac_mask dropped;         /* not in the program, weights not in memory */
+    bool full_runs;           /* what is dropped adds nothing: rows may run in full */
     lac_unit_record *records; /* [units] of the dropped ones */
     lac_unit_rows *rows;      /* NULL: every live class runs the whole program */
     uint32_t present;         /* bit c: class c had rows in the last step */
@@ -117,8 +127,17 @@ lac_status lac__classes_size(lac_engine *engine, lac_error *err);
 void lac__classes_free(lac_engine *engine);
 /* LAC_EINVAL for a number that is no class, LAC_EREFUSED for one that is not live. */
 lac_status lac__class_check(const lac_engine *engine, uint32_t class_index, lac_error *err);
-/* Tokens that a sequence of the class reaches. */
-uint32_t lac__class_tokens_max(const lac_engine *engine, uint32_t class_index);
+/* The position from which a request's rows run as its class. */
+uint32_t lac__class_from(const lac_engine *engine, uint32_t class_index, uint32_t class_from,
+                         uint32_t prompt_count);
+/* Tokens that a sequence of the class reaches that runs in full up to `class_from`. */
+uint32_t lac__class_tokens_max(const lac_engine *engine, uint32_t class_index, uint32_t class_from);
+/* The class that the sequence's next rows run as: its own, or full before class_from. */
+uint32_t lac__class_now(const lac__sequence *sequence);
+/* Gives back the pages that the class leaves out, once all rows before class_from are computed. */
+void lac__class_narrow(lac_engine *engine, lac__sequence *sequence);
+/* Bytes of the pages it holds. */
+uint64_t lac__class_held(const lac_engine *engine, const lac__sequence *sequence);
 /* Sets the batch's row lists for rows that lie in order of class, class_rows[c] of class c; NULL
  * when all of them run the whole program. */
 void lac__classes_batch(lac_engine *engine, const uint32_t class_rows[LAC_CLASSES_MAX],
@@ -136,7 +155,7 @@ void lac__prefix_prepare(lac_engine *engine);
 /* Opens the sequences that the order admits, with the cached blocks it counted on. Before any run
  * reserves pages, which could give those blocks up. */
 void lac__prefix_admit(lac_engine *engine);
-/* Makes what the sequence has computed findable. */
+/* Makes what the sequence has computed findable, as far as its key speaks of it. */
 void lac__prefix_offer(lac_engine *engine, const lac__sequence *sequence);
 
 /* Gives back pages and logits; the sequence waits again with its tokens kept. */

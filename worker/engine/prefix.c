@@ -2,8 +2,8 @@
  * of shared pages. The engine's thread, between steps and at their borders. Must not know the tree
  * (worker/kv) or the scheduler's rules.
  *
- * Only keys and values that were computed as the sequence's key says are ever offered: a sequence
- * keeps its class from its first row to its last, so its key says it of all its tokens. */
+ * Only keys and values that were computed as the sequence's key says are ever offered: all of them,
+ * or where a class holds only from a position on those before it, under the key of full. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -13,13 +13,26 @@ void lac__prefix_key(const lac_engine *e, uint32_t class_index, const uint8_t sa
                      lac_digest *out)
 {
     struct {
-        lac_mask erased; /* not the name: equal masks compute equal bits */
+        lac_digest computed_as; /* not the name: equal masks and patches compute equal bits */
         uint8_t salt[16];
     } what;
     memset(&what, 0, sizeof what);
-    what.erased = e->classes[class_index].erased;
+    what.computed_as = e->classes[class_index].computed_as;
     memcpy(what.salt, salt, sizeof what.salt);
     lac_sha256(&what, sizeof what, out);
+}
+
+/* Tokens at the start of the sequence, `tokens` at most, that its key speaks of. */
+static uint32_t reach(const lac__sequence *s, uint32_t tokens)
+{
+    return s->class_from > 0 && s->class_from < tokens ? s->class_from : tokens;
+}
+
+/* Tokens that it may find: at least one row is its own before its last known token, and before its
+ * class begins, so that a sequence narrows only when rows of its own were computed. */
+static uint32_t findable(const lac__sequence *s)
+{
+    return reach(s, s->known) - 1;
 }
 
 /* The sequence's shared blocks are computed; at least its last known token is not, since its row
@@ -79,8 +92,8 @@ void lac__prefix_prepare(lac_engine *e)
         if (s->state == LAC_SEQUENCE_WAITING)
             continue;
         slots_left--;
-        if (s->state == LAC_SEQUENCE_PREFILL)
-            take(e, s, s->known - 1);
+        if (s->state == LAC_SEQUENCE_PREFILL && !s->narrowed)
+            take(e, s, findable(s));
         e->step.sequences[i].computed = s->computed;
     }
     shares_fill(e);
@@ -92,7 +105,7 @@ void lac__prefix_prepare(lac_engine *e)
         slots_left--;
         lac_sched_sequence *in = &e->step.sequences[i];
         uint32_t held;
-        in->blocks = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, s->known - 1, &held);
+        in->blocks = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, findable(s), &held);
         in->computed = in->blocks * LAC_KV_BLOCK;
         in->alone = in->blocks - held;
     }
@@ -106,7 +119,7 @@ void lac__prefix_admit(lac_engine *e)
         if (s->state != LAC_SEQUENCE_WAITING)
             continue;
         s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
-        s->kv = lac_kv_open(e->pool, e->classes[s->class_index].kept);
+        s->kv = lac_kv_open(e->pool, e->classes[s->class_from > 0 ? 0 : s->class_index].kept);
         LAC_ASSERT(s->kv != LAC_KV_SEQUENCE_NONE);
         uint32_t promised = e->step.sequences[order->runs[r].sequence].computed;
         take(e, s, promised);
@@ -116,5 +129,6 @@ void lac__prefix_admit(lac_engine *e)
 
 void lac__prefix_offer(lac_engine *e, const lac__sequence *s)
 {
-    lac_prefix_offer(e->pool, s->kv, &s->prefix_key, s->tokens, s->computed);
+    if (!s->narrowed)
+        lac_prefix_offer(e->pool, s->kv, &s->prefix_key, s->tokens, reach(s, s->computed));
 }

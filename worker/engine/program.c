@@ -3,6 +3,7 @@
 #include "program.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -88,6 +89,8 @@ typedef struct {
     const lac_backend_ops *table;
     lac_backend *backend;
     const lac__kv_layout *layout;
+    const lac__patch_list *lists;
+    uint32_t lists_count;
     lac__program *program;
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
@@ -186,6 +189,53 @@ static void ffn_add(builder *b, uint32_t l)
     op->u.project.eps = model->norm_eps;
 }
 
+static const lac_weight *patch_packed(builder *b, uint32_t rows, uint32_t cols,
+                                      const uint16_t *data)
+{
+    lac_weight *weight = NULL;
+    if (!data || b->status != LAC_OK)
+        return NULL;
+    b->status = b->table->weight_pack(b->backend, LAC_TYPE_F16, rows, cols, data, &weight, b->err);
+    if (b->status != LAC_OK)
+        return NULL;
+    b->program->weights[b->program->weights_count++] = weight;
+    b->program->weight_bytes += b->table->weight_bytes(weight);
+    return weight;
+}
+
+static bool patch_same(const lac_patch *a, const lac_patch *b, size_t bytes)
+{
+    return a->rank == b->rank && memcmp(a->up, b->up, bytes) == 0 &&
+           (!a->down || memcmp(a->down, b->down, bytes) == 0);
+}
+
+/* The patches of a unit, one a class. */
+static void patches_add(builder *b, uint32_t unit)
+{
+    const lac_patch *made[LAC_CLASSES_MAX];
+    size_t first = b->program->count;
+    uint32_t hidden = b->model->hidden, made_count = 0;
+    for (uint32_t i = 0; i < b->lists_count; i++)
+        for (uint32_t p = 0; p < b->lists[i].count; p++) {
+            const lac_patch *patch = &b->lists[i].patches[p];
+            if (patch->unit != unit)
+                continue;
+            uint32_t same = 0, rank = patch->rank;
+            while (same < made_count &&
+                   !patch_same(made[same], patch, (size_t)rank * hidden * sizeof *patch->up))
+                same++;
+            made[made_count++] = patch;
+            lac_op *op = op_add(b, LAC_OP_PATCH, b->lists[i].list);
+            if (same + 1 < made_count) {
+                op->u.patch = b->program->ops[first + same].u.patch;
+                continue;
+            }
+            op->u.patch.eps = b->model->norm_eps;
+            op->u.patch.down = patch_packed(b, rank, hidden, patch->down);
+            op->u.patch.up = patch_packed(b, hidden, rank, patch->up);
+        }
+}
+
 static void program_build(builder *b)
 {
     const lac_model *model = b->model;
@@ -196,8 +246,10 @@ static void program_build(builder *b)
     for (uint32_t l = 0; l < model->layers_count && b->status == LAC_OK; l++) {
         if (attention_runs(model, b->dropped, l))
             attention_add(b, l, table_row++);
+        patches_add(b, 2 * l);
         if (ffn_runs(model, b->dropped, l))
             ffn_add(b, l);
+        patches_add(b, 2 * l + 1);
     }
     lac_op *head = op_add(b, LAC_OP_HEAD, 0);
     head->u.head.norm = packed(b, model->out_norm);
@@ -209,21 +261,28 @@ static void program_build(builder *b)
 }
 
 lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
+                               const lac__patch_list *lists, uint32_t lists_count,
                                const lac_backend_ops *table, lac_backend *backend,
                                const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
 {
     lac__program program = {0};
-    program.ops = lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2, sizeof(lac_op));
-    program.weights =
-        lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3, sizeof(lac_weight *));
+    size_t patches = 0;
+    for (uint32_t i = 0; i < lists_count; i++)
+        patches += lists[i].count;
+    program.ops =
+        lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2 + patches, sizeof(lac_op));
+    program.weights = lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3 + 2 * patches,
+                                sizeof(lac_weight *));
     builder b = {.model = model,
                  .dropped = dropped,
                  .total = model->tensor_bytes,
                  .table = table,
                  .backend = backend,
                  .layout = layout,
+                 .lists = lists,
+                 .lists_count = lists_count,
                  .program = &program,
                  .progress = progress,
                  .progress_arg = progress_arg,

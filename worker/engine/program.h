@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/class.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "kernels/kernels.h"
@@ -39,11 +40,19 @@ lac_status lac__kv_layout_create(const lac_model *model, const lac_mask *dropped
                                  lac__kv_layout *out, lac_error *err);
 void lac__kv_layout_destroy(lac__kv_layout *layout);
 
+/* What one class puts in place of units: `list` is the number of its rows' list. */
+typedef struct {
+    uint32_t list, count;
+    const lac_patch *patches; /* [count] */
+} lac__patch_list;
+
 /* Packs every weight into the backend, tensor by tensor, giving the file's pages back as it goes,
  * and writes the operations: one group a unit, unit 2l the attention and 2l+1 the FFN of layer l.
  * Units in `dropped` get neither, and the layout has to be made with the same ones.
+ * Patches come behind the unit they stand in for; equal ones of two classes are packed once.
  * The layout's regions must be set. `progress` (or NULL) hears tensor bytes done and in all. */
 lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
+                               const lac__patch_list *lists, uint32_t lists_count,
                                const lac_backend_ops *table, lac_backend *backend,
                                const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),

@@ -80,13 +80,21 @@ static lac_status request_check(const lac_engine *engine, const lac_engine_reque
     lac_status status = lac__class_check(engine, request->class_index, err);
     if (status != LAC_OK)
         return status;
+    if (request->class_from > prompt)
+        return lac_fail(err, LAC_EINVAL, "class_from is %u, allowed 0..%zu (the prompt)",
+                        request->class_from, prompt);
     if (prompt == 0)
         return lac_fail(err, LAC_EINVAL, "prompt has 0 tokens, at least 1 is needed");
     if (prompt > engine->context_max - 1)
         return lac_fail(err, LAC_ETOOBIG,
                         "prompt is %zu tokens, limit %u (context %u less 1 for the answer)", prompt,
                         engine->context_max - 1, engine->context_max);
-    uint32_t pool_tokens = engine->classes[request->class_index].pool_tokens;
+    uint32_t from =
+        lac__class_from(engine, request->class_index, request->class_from, (uint32_t)prompt);
+    if (from > 0 && !engine->full_runs)
+        return lac_fail(err, LAC_EREFUSED,
+                        "class_from is %u, but this engine has not loaded what full needs", from);
+    uint32_t pool_tokens = engine->classes[from > 0 ? 0 : request->class_index].pool_tokens;
     if (prompt > pool_tokens - 1)
         return lac_fail(err, LAC_ETOOBIG,
                         "prompt is %zu tokens, limit %u (the KV pool of %llu bytes holds %u)",
@@ -94,7 +102,7 @@ static lac_status request_check(const lac_engine *engine, const lac_engine_reque
     if (request->accepted_count > engine->context_max || all > engine->context_max ||
         all > pool_tokens)
         return lac_fail(err, LAC_ETOOBIG, "prompt and accepted are %zu tokens, limit %u", all,
-                        lac__class_tokens_max(engine, request->class_index));
+                        lac__class_tokens_max(engine, request->class_index, from));
     status = tokens_check(engine, "prompt", request->prompt, prompt, err);
     if (status == LAC_OK)
         status = tokens_check(engine, "accepted", request->accepted, request->accepted_count, err);
@@ -106,7 +114,9 @@ static lac_status request_check(const lac_engine *engine, const lac_engine_reque
 /* Tokens the sequence may reach. */
 static uint32_t limit_of(const lac_engine *engine, const lac_engine_request *request)
 {
-    uint64_t limit = lac__class_tokens_max(engine, request->class_index);
+    uint32_t from = lac__class_from(engine, request->class_index, request->class_from,
+                                    (uint32_t)request->prompt_count);
+    uint64_t limit = lac__class_tokens_max(engine, request->class_index, from);
     uint64_t wanted = (uint64_t)request->prompt_count + request->sampling.max_tokens;
     if (request->sampling.max_tokens > 0 && wanted < limit)
         limit = wanted;
@@ -131,7 +141,10 @@ static lac__sequence *sequence_create(lac_engine *engine, const lac_engine_reque
     sequence->class_index = request->class_index;
     sequence->state = LAC_SEQUENCE_WAITING;
     sequence->kv = LAC_KV_SEQUENCE_NONE;
-    lac__prefix_key(engine, request->class_index, request->cache_salt, &sequence->prefix_key);
+    sequence->class_from = lac__class_from(engine, request->class_index, request->class_from,
+                                           (uint32_t)request->prompt_count);
+    lac__prefix_key(engine, sequence->class_from > 0 ? 0 : request->class_index,
+                    request->cache_salt, &sequence->prefix_key);
     sequence->prompt_count = sequence->known = (uint32_t)request->prompt_count;
     sequence->limit = limit_of(engine, request);
     sequence->tokens = malloc(sizeof(uint32_t) * sequence->limit);
@@ -179,6 +192,7 @@ void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence)
     lac_kv_close(engine->pool, sequence->kv);
     sequence->kv = LAC_KV_SEQUENCE_NONE;
     sequence->computed = 0;
+    sequence->narrowed = false;
     sequence->again = true;
     engine->preemptions++;
     free(sequence->logits);

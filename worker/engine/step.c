@@ -16,8 +16,12 @@ static void order_make(lac_engine *engine)
     for (uint32_t i = 0; i < engine->live_count; i++) {
         const lac__sequence *s = engine->live[i];
         lac_sched_sequence *in = &step->sequences[i];
-        *in = (lac_sched_sequence){.state = s->state, .tokens = s->known, .computed = s->computed};
-        memcpy(in->cost, engine->classes[s->class_index].block_cost, sizeof(in->cost));
+        /* A run never crosses the position where the class begins. */
+        uint32_t tokens = s->computed < s->class_from ? s->class_from : s->known;
+        *in = (lac_sched_sequence){.state = s->state, .tokens = tokens, .computed = s->computed};
+        bool owns_all = s->class_from > 0 && !s->narrowed;
+        memcpy(in->cost, engine->classes[owns_all ? 0 : s->class_index].block_cost,
+               sizeof(in->cost));
     }
     lac__prefix_prepare(engine);
     lac_sched_budget budget = {.slots = engine->slots,
@@ -43,7 +47,7 @@ static void order_by_class(lac_engine *engine, uint32_t class_rows[LAC_CLASSES_M
     uint32_t present = 0;
     memset(class_rows, 0, LAC_CLASSES_MAX * sizeof(uint32_t));
     for (uint32_t r = 0; r < order->runs_count; r++) {
-        uint32_t c = engine->live[order->runs[r].sequence]->class_index;
+        uint32_t c = lac__class_now(engine->live[order->runs[r].sequence]);
         class_rows[c] += order->runs[r].rows;
         present |= 1u << c;
     }
@@ -56,7 +60,7 @@ static void order_by_class(lac_engine *engine, uint32_t class_rows[LAC_CLASSES_M
     uint32_t count = 0;
     for (uint32_t c = 0; c < engine->classes_count; c++)
         for (uint32_t r = 0; (present >> c & 1) && r < order->runs_count; r++)
-            if (engine->live[order->runs[r].sequence]->class_index == c)
+            if (lac__class_now(engine->live[order->runs[r].sequence]) == c)
                 engine->step.sorted[count++] = order->runs[r];
     memcpy(order->runs, engine->step.sorted, count * sizeof(*order->runs));
 }
@@ -75,8 +79,7 @@ static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
 {
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
-    uint64_t held =
-        lac_kv_blocks(engine->pool, s->kv) * engine->classes[s->class_index].block_bytes;
+    uint64_t held = lac__class_held(engine, s);
     s->kv_bytes = held > s->kv_bytes ? held : s->kv_bytes;
     if (s->computed + rows == s->known && !lac__sequence_best_decides(s))
         logits_place(engine, s);
@@ -137,7 +140,7 @@ static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t
     }
     segment.row = 0;
     uint32_t class_rows[LAC_CLASSES_MAX] = {0};
-    class_rows[engine->live[engine->step.order.runs[r].sequence]->class_index] = segment.rows;
+    class_rows[lac__class_now(engine->live[engine->step.order.runs[r].sequence])] = segment.rows;
     lac__classes_batch(engine, class_rows, &alone);
     lac_status status = engine->table->run(engine->backend, engine->program.ops,
                                            engine->program.count, &alone, err);
@@ -207,11 +210,12 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
             continue;
         }
         uint32_t rows = step->order.runs[r].rows;
-        const lac_class_price *price = &engine->classes[s->class_index].price;
+        const lac_class_price *price = &engine->classes[lac__class_now(s)].price;
         lac_account_add(&s->account, price, s->computed, rows, step->logit_of[r] >= 0);
         lac_account_add(&engine->account, price, s->computed, rows, step->logit_of[r] >= 0);
         s->computed += rows;
         lac__prefix_offer(engine, s);
+        lac__class_narrow(engine, s);
         if (step->logit_of[r] >= 0)
             lac__deliver_token(engine, s, &batch->logit_rows[step->logit_of[r]], sink, arg);
     }

@@ -47,6 +47,13 @@ bool lac_class_price_make(const lac_model_shape *shape, const lac_mask *erased,
     return true;
 }
 
+void lac_class_price_patch(lac_class_price *price, uint32_t hidden, uint32_t rank, double cost)
+{
+    double products = rank == hidden ? 1 : 2;
+    price->row_flops += products * 2 * hidden * rank;
+    price->cost_erased -= cost;
+}
+
 /* Sum over rows at pos … pos+rows−1 of the positions each looks at: p + 1, at most the window. */
 static double positions_seen(uint32_t window, uint32_t pos, uint32_t rows)
 {

@@ -21,8 +21,10 @@ typedef struct {
     uint32_t shared;                 /* leading blocks of it that are nodes of the prefix cache */
     uint32_t tip;                    /* node of block shared − 1 */
     uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
-    bool *kept;                      /* [units_count] */
-    uint32_t *tables;                /* [units_count][stride] */
+    uint32_t node_cost[LAC_KV_SIZES_MAX]; /* the same of a shared block */
+    bool narrowed;                        /* owns fewer units than it was opened with */
+    bool *kept;                           /* [units_count] */
+    uint32_t *tables;                     /* [units_count][stride] */
 } lac__sequence_tables;
 
 /* One block of tokens after one chain of blocks. Its pages have the cache as a holder. */

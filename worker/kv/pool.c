@@ -133,6 +133,8 @@ int lac_kv_open(lac_kv_pool *pool, const bool *kept)
     for (uint32_t u = 0; u < pool->units_count; u++)
         sequence->kept[u] = !kept || kept[u];
     lac_kv_block_cost(pool, kept, sequence->cost);
+    memcpy(sequence->node_cost, sequence->cost, sizeof sequence->cost);
+    sequence->narrowed = false;
     return (int)i;
 }
 
@@ -180,6 +182,23 @@ bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens)
     }
     s->blocks = blocks;
     return true;
+}
+
+uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept)
+{
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    for (uint32_t u = 0; u < pool->units_count; u++) {
+        uint32_t *row = s->tables + (size_t)u * pool->stride;
+        LAC_ASSERT(s->kept[u] || !kept[u]); /* left out is never taken up again */
+        for (uint32_t b = s->shared; b < s->blocks && s->kept[u] && !kept[u]; b++) {
+            lac__page_give(&pool->lists[pool->size_of[u]], row[b]);
+            row[b] = LAC_KV_PAGE_NONE;
+        }
+        s->kept[u] = kept[u];
+    }
+    lac_kv_block_cost(pool, kept, s->cost);
+    s->narrowed = true;
+    return s->shared;
 }
 
 void lac_kv_release(lac_kv_pool *pool, int sequence)

@@ -124,7 +124,7 @@ void lac__prefix_leave(lac_kv_pool *pool, lac__sequence_tables *sequence)
             continue;
         list_add(prefix, n);
         for (uint32_t s = 0; s < pool->sizes_count; s++)
-            pool->lists[s].cached += sequence->cost[s];
+            pool->lists[s].cached += sequence->node_cost[s];
     }
     sequence->tip = LAC__NODE_NONE;
     sequence->shared = 0;
@@ -173,7 +173,7 @@ static void node_use(lac_kv_pool *pool, lac__sequence_tables *sequence, uint32_t
     if (node->users++ == 0) {
         list_remove(&pool->prefix, n);
         for (uint32_t s = 0; s < pool->sizes_count; s++)
-            pool->lists[s].cached -= sequence->cost[s];
+            pool->lists[s].cached -= sequence->node_cost[s];
     }
     const uint32_t *pages = pages_of(pool, n);
     for (uint32_t u = 0; u < pool->units_count; u++) {
@@ -243,7 +243,7 @@ uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
                          const uint32_t *tokens, uint32_t count)
 {
     lac__sequence_tables *s = lac__sequence_at(pool, sequence);
-    LAC_ASSERT(count <= pool->context_max);
+    LAC_ASSERT(count <= pool->context_max && !s->narrowed);
     while ((s->shared + 1) * pool->block_tokens <= count) {
         uint32_t n = node_find(pool, key, s->tip, tokens + (size_t)s->shared * pool->block_tokens);
         if (n == LAC__NODE_NONE)
@@ -257,7 +257,7 @@ void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
                       const uint32_t *tokens, uint32_t count)
 {
     lac__sequence_tables *s = lac__sequence_at(pool, sequence);
-    LAC_ASSERT(count <= pool->context_max);
+    LAC_ASSERT(count <= pool->context_max && !s->narrowed);
     if (pool->prefix.nodes_max == 0)
         return;
     while ((s->shared + 1) * pool->block_tokens <= count) {

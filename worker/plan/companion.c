@@ -29,7 +29,7 @@ static lac_status tensor_find(const lac_gguf *gguf, const lac_plan_class *class,
 }
 
 static lac_status patch_bind(const lac_gguf *gguf, lac_plan *plan, lac_plan_class *class,
-                             const lac_plan_patch *patch, size_t *used, lac_error *err)
+                             const lac_patch *patch, size_t *used, lac_error *err)
 {
     const uint16_t *down = NULL, *up = NULL;
     uint32_t hidden = plan->hidden, rank = patch->rank;
@@ -95,7 +95,7 @@ lac_status lac__plan_companion_write(const lac_plan *plan, const char *path, lac
     for (uint32_t c = 0; c < plan->classes_count; c++) {
         const lac_plan_class *class = &plan->classes[c];
         for (uint32_t p = 0; p < class->patches_count; p++) {
-            const lac_plan_patch *patch = &class->patches[p];
+            const lac_patch *patch = &class->patches[p];
             if (patch->down)
                 tensor_add(writer, &like[at++], class, patch->unit, "down", plan->hidden,
                            patch->rank, patch->down);

@@ -252,7 +252,7 @@ static lac_status patch_read(json_t *object, lac_plan *plan, lac_plan_class *cla
     char unit[8];
     int64_t rank = 0;
     lac_mask one = {{0}};
-    lac_plan_patch *patch;
+    lac_patch *patch;
     uint32_t before = class->patches_count, index = 0;
     lac_status status = object_check(object, names, err);
     if (status == LAC_OK)

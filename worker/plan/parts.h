@@ -17,7 +17,7 @@ lac_status lac__plan_bind(lac_plan *plan, const void *bytes, size_t length, lac_
 lac_status lac__plan_companion_write(const lac_plan *plan, const char *path, lac_error *err);
 /* Adds a patch without matrices; LAC_EINVAL for a unit or rank that is not allowed. */
 lac_status lac__plan_patch_place(lac_plan *plan, lac_plan_class *class, uint32_t unit,
-                                 uint32_t rank, lac_plan_patch **out, lac_error *err);
+                                 uint32_t rank, lac_patch **out, lac_error *err);
 bool lac__plan_has_patches(const lac_plan *plan);
 
 /* "A7" */

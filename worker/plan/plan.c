@@ -23,7 +23,7 @@ lac_plan *lac_plan_create(const lac_model *model)
     return plan;
 }
 
-static void patch_free(lac_plan_patch *patch)
+static void patch_free(lac_patch *patch)
 {
     free((void *)patch->down);
     free((void *)patch->up);
@@ -97,7 +97,7 @@ lac_plan_class *lac_plan_class_add(lac_plan *plan, const char *name, lac_scope s
 }
 
 lac_status lac__plan_patch_place(lac_plan *plan, lac_plan_class *class, uint32_t unit,
-                                 uint32_t rank, lac_plan_patch **out, lac_error *err)
+                                 uint32_t rank, lac_patch **out, lac_error *err)
 {
     char text[8];
     lac__plan_unit_text(unit, text);
@@ -120,7 +120,7 @@ lac_status lac__plan_patch_place(lac_plan *plan, lac_plan_class *class, uint32_t
     } else {
         patch_free(&class->patches[at]);
     }
-    class->patches[at] = (lac_plan_patch){.unit = unit, .rank = rank};
+    class->patches[at] = (lac_patch){.unit = unit, .rank = rank};
     *out = &class->patches[at];
     return LAC_OK;
 }
@@ -149,7 +149,7 @@ static void put_u32(lac_hasher *hasher, uint32_t value)
     lac_hasher_add(hasher, bytes, sizeof bytes);
 }
 
-static void patch_digest(lac_plan_patch *patch, size_t count)
+static void patch_digest(lac_patch *patch, size_t count)
 {
     static const char tag[] = "lacuna patch 1";
     lac_hasher *hasher = lac_hasher_create();
@@ -175,7 +175,7 @@ lac_status lac_plan_patch_set(lac_plan *plan, lac_plan_class *class, uint32_t un
         return lac_fail(err, LAC_EINVAL, "patch of %s: element %zu is not finite", text, odd);
     uint16_t *own_down = down ? copy_halves(down, count) : NULL, *own_up = copy_halves(up, count);
     lac_status status = LAC_OK;
-    lac_plan_patch *patch;
+    lac_patch *patch;
     if (!own_up || (down && !own_down))
         status = lac_fail(err, LAC_ENOMEM, "patch of %s: no memory for %zu elements", text, count);
     if (status == LAC_OK)

@@ -186,6 +186,22 @@ START_TEST(cost_weighs_units)
 }
 END_TEST
 
+START_TEST(a_patch_is_counted)
+{
+    lac_mask mask = {{1}}; /* A0 */
+    lac_class_price price, plain;
+    ck_assert(lac_class_price_make(&shape, &mask, &plain));
+    price = plain;
+    lac_class_price_patch(&price, 48, 8, 3);
+    ck_assert_double_eq_tol(price.row_flops - plain.row_flops, 2.0 * (8 * 48 + 48 * 8), 1e-9);
+    ck_assert_double_eq_tol(plain.cost_erased - price.cost_erased, 3, 1e-9);
+    price = plain;
+    lac_class_price_patch(&price, 48, 48, 5);
+    ck_assert_double_eq_tol(price.row_flops - plain.row_flops, 2.0 * 48 * 48, 1e-9);
+    ck_assert_uint_eq(price.units_erased, plain.units_erased);
+}
+END_TEST
+
 START_TEST(too_many_windows_are_refused)
 {
     lac_layer_shape many[LAC_ACCOUNT_WINDOWS_MAX + 1];
@@ -213,6 +229,7 @@ int main(void)
     tcase_add_test(tc, lists_are_the_rows_that_keep_the_unit);
     tcase_add_test(tc, account_equals_its_parts);
     tcase_add_test(tc, cost_weighs_units);
+    tcase_add_test(tc, a_patch_is_counted);
     tcase_add_test(tc, too_many_windows_are_refused);
     suite_add_tcase(suite, tc);
     SRunner *all = srunner_create(suite);

@@ -3,6 +3,7 @@
 #include "kv/prefix.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,6 +375,48 @@ static void advance(lac_kv_pool *pool, lac_rng *rng, model_sequence *s)
     check_contents(pool, s);
 }
 
+/* A sequence that narrows: what is its own goes at once, what is shared at its end; the books hold,
+ * also when the shared blocks are evicted afterwards. */
+START_TEST(narrowing_gives_back_what_is_not_shared)
+{
+    static const bool kept[UNITS] = {false, true, true}, all[UNITS] = {true, true, true};
+    uint32_t text[CONTEXT];
+    lac_kv_pool *pool = make(8, 20);
+    int s = computed(pool, &key, text_of(text, 10, 99), 2 * BLOCK + 1);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 3 * UNITS);
+    ck_assert_uint_eq(lac_kv_narrow(pool, s, kept), 2);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 3 * UNITS - 1);
+    const uint32_t *row = lac_kv_tables(pool, s);
+    ck_assert_uint_ne(row[1], LAC_KV_PAGE_NONE);
+    ck_assert_uint_eq(row[2], LAC_KV_PAGE_NONE);
+    ck_assert(lac_kv_reserve(pool, s, 5 * BLOCK));
+    ck_assert_uint_eq(lac_kv_used_count(pool), 2 * UNITS + 3 * 2);
+    ck_assert_uint_eq(row[4], LAC_KV_PAGE_NONE);
+    lac_kv_narrow(pool, s, kept); /* no more to give */
+    ck_assert_uint_eq(lac_kv_used_count(pool), 2 * UNITS + 3 * 2);
+    lac_kv_close(pool, s);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 0);
+    ck_assert_uint_eq(lac_kv_cached_count(pool), 2 * UNITS);
+    s = lac_kv_open(pool, NULL);
+    ck_assert_uint_eq(lac_prefix_take(pool, s, &key, text, CONTEXT), 2 * BLOCK); /* all of it */
+    lac_kv_close(pool, s);
+    s = lac_kv_open(pool, all);
+    ck_assert(lac_kv_reserve(pool, s, 8 * BLOCK)); /* the whole pool */
+    lac_kv_close(pool, s);
+    ck_assert_uint_eq(lac_kv_used_count(pool) + lac_kv_cached_count(pool), 0);
+    lac_kv_destroy(&pool);
+}
+END_TEST
+
+START_TEST(what_was_left_out_never_comes_back)
+{
+    static const bool kept[UNITS] = {false, true, true}, all[UNITS] = {true, true, true};
+    lac_kv_pool *pool = make(8, 0);
+    int s = lac_kv_open(pool, kept);
+    lac_kv_narrow(pool, s, all);
+}
+END_TEST
+
 START_TEST(random_use_keeps_contents_and_books)
 {
     lac_kv_pool *pool = make(PAGES1, NODES);
@@ -427,6 +470,8 @@ int main(void)
     tcase_add_test(tc, oldest_goes_first_and_used_ones_stay);
     tcase_add_test(tc, full_table_gives_up_the_oldest_or_shares_no_more);
     tcase_add_test(tc, shares_say_what_giving_back_frees);
+    tcase_add_test(tc, narrowing_gives_back_what_is_not_shared);
+    tcase_add_test_raise_signal(tc, what_was_left_out_never_comes_back, SIGABRT);
     tcase_add_test(tc, random_use_keeps_contents_and_books);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

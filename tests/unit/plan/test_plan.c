@@ -46,7 +46,7 @@ static void same_class(const lac_plan_class *a, const lac_plan_class *b, uint32_
     }
     ck_assert_uint_eq(a->patches_count, b->patches_count);
     for (uint32_t p = 0; p < a->patches_count; p++) {
-        const lac_plan_patch *x = &a->patches[p], *y = &b->patches[p];
+        const lac_patch *x = &a->patches[p], *y = &b->patches[p];
         size_t bytes = (size_t)x->rank * hidden * 2;
         ck_assert(x->unit == y->unit && x->rank == y->rank && !x->down == !y->down);
         if (x->down)

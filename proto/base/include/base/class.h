@@ -45,6 +45,16 @@ bool lac_tier_parse(const char *name, lac_tier *out);
 /* Largest upper bound of the mean KL that the tier allows: 0.01, 0.03, 0.10; 0 for NONE. */
 double lac_tier_kl_max(lac_tier tier);
 
+/* Stands in for an erased unit: h := h + up·down·rmsnorm(h), rmsnorm without weight and with the
+ * model's eps. */
+typedef struct {
+    uint32_t unit;
+    uint32_t rank;        /* multiple of LAC_PATCH_RANK_STEP below the model's width, or the width */
+    const uint16_t *down; /* [rank][hidden] F16, row-major; NULL at full rank */
+    const uint16_t *up;   /* [hidden][rank] F16 */
+    lac_digest digest;    /* over unit, rank and both matrices */
+} lac_patch;
+
 /* What was measured on documents that the search never saw; one for each class and input type. */
 typedef struct {
     double kl_mean;    /* mean KL divergence to full, nats a token */

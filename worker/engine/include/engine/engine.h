@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/class.h"
 #include "base/mask.h"
 #include "base/msg.h"
 #include "base/sampling.h"
@@ -19,10 +20,13 @@
 
 typedef struct lac_engine lac_engine;
 
-/* A set of units that requests of this class leave out. */
+/* A set of units that requests of this class leave out, and what stands in for them. */
 typedef struct {
     const char *name; /* 1 … LAC_NAME_MAX bytes, unique, not "full" */
     lac_mask mask;    /* only units of the model */
+    lac_scope scope;  /* DECODE: prompts run in full, what is generated leaves the units out */
+    const lac_patch *patches; /* [patches_count] ascending units of the mask; read by create only */
+    uint32_t patches_count;
 } lac_engine_class;
 
 typedef struct {
@@ -94,6 +98,11 @@ typedef struct {
      * more units, cancel it and submit prompt and accepted tokens anew under the other class:
      * everything is then computed again from position 0. */
     uint32_t class_index;
+    /* The class holds from this position on, ≤ prompt_count; the rows before it run in full. What is
+     * left out there is never read again, so its keys and values are given back. A class of scope
+     * DECODE holds from the end of the prompt, whatever this says. LAC_EREFUSED above 0 where the
+     * engine has not loaded what full needs. */
+    uint32_t class_from;
     /* Requests share cached keys and values only with those of the same salt: a tenant cannot see by
      * its waiting time what another one sent. All zero: shared by all who give none. */
     uint8_t cache_salt[16];
@@ -139,8 +148,13 @@ bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg);
 typedef void (*lac_engine_row)(void *arg, size_t index, const float *logits);
 lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t count,
                             lac_engine_row row, void *arg, lac_error *err);
-/* The same under a class. */
+/* The same under a class; one of scope DECODE runs the first token in full. */
 lac_status lac_engine_score_as(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
                                size_t count, lac_engine_row row, void *arg, lac_error *err);
+/* The same under a class that holds from position `class_from` on (≤ count), whatever its scope: a
+ * prompt of so many tokens and the answer to it. */
+lac_status lac_engine_score_from(lac_engine *engine, uint32_t class_index, uint32_t class_from,
+                                 const uint32_t *tokens, size_t count, lac_engine_row row,
+                                 void *arg, lac_error *err);
 
 #endif

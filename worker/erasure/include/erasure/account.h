@@ -51,6 +51,10 @@ typedef struct {
 bool lac_class_price_make(const lac_model_shape *shape, const lac_mask *erased,
                           lac_class_price *out);
 
+/* Adds a patch that stands in for one of the erased units: 4·d·r FLOPs a row (two products), 2·d² at
+ * full rank (r = d, one); `cost` in the measure of the units' costs is no longer left out. */
+void lac_class_price_patch(lac_class_price *price, uint32_t hidden, uint32_t rank, double cost);
+
 typedef struct {
     uint64_t tokens; /* rows run */
     uint64_t unit_tokens, unit_tokens_erased;

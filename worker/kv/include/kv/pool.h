@@ -46,6 +46,11 @@ void lac_kv_close(lac_kv_pool *pool, int sequence);
 /* Makes sure that every kept unit has pages for positions 0 … tokens−1. All or nothing: false
  * leaves the pool as it was. Never gives pages back. `tokens` ≤ context_max. */
 bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens);
+/* From here on the sequence owns pages only for these units, each of which it owned before: their
+ * keys and values are never read or written again, and what is not owned never comes back. Gives
+ * back the pages of the others but in blocks that the prefix cache shares, which stay until the
+ * sequence ends and cannot be taken or offered any more. Returns the number of those blocks. */
+uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept);
 /* Gives back all pages, keeps the sequence open: what preemption does. */
 void lac_kv_release(lac_kv_pool *pool, int sequence);
 

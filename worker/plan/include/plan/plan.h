@@ -32,15 +32,6 @@
 /* A change of the format raises VERSION; the one before it is still read. */
 enum { LAC_PLAN_VERSION = 1, LAC_PLAN_VERSION_OLDEST = 1 };
 
-/* Stands in for an erased unit: h := h + up·down·rmsnorm(h), rmsnorm without weight. */
-typedef struct {
-    uint32_t unit;
-    uint32_t rank;        /* multiple of LAC_PATCH_RANK_STEP below hidden, or hidden itself */
-    const uint16_t *down; /* [rank][hidden] F16, row-major, the plan's; NULL at full rank */
-    const uint16_t *up;   /* [hidden][rank] F16, the plan's */
-    lac_digest digest;    /* over unit, rank and both matrices */
-} lac_plan_patch;
-
 /* A score of the class beside full's: a task, or a robustness check. Higher is better. */
 typedef struct {
     char name[LAC_NAME_MAX + 1];
@@ -61,7 +52,7 @@ typedef struct {
     lac_mask mask; /* not empty */
     lac_plan_serve serves[LAC_INPUT_TYPES];
     uint32_t patches_count;
-    lac_plan_patch *patches; /* [patches_count] ascending units of the mask; the plan's */
+    lac_patch *patches; /* [patches_count] ascending units of the mask; all the plan's */
     char notes[LAC_PLAN_NOTES_MAX + 1];
     lac_digest digest; /* lac_class_digest(); hint: lac_class_hint() */
 } lac_plan_class;
