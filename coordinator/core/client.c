@@ -174,6 +174,8 @@ void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const l
         lac__status_reply(core, plane, peer, msg->body.status_query.stream);
         break;
     case LAC_MSG_PATH_QUERY: lac__path_explain(core, plane, peer, &msg->body.path_query); break;
+    case LAC_MSG_SCALE: lac__fleet_scale(core, plane, peer, &msg->body.scale); break;
+    case LAC_MSG_DRAIN_GROUP: lac__fleet_drain(core, plane, peer, &msg->body.drain_group); break;
     default: lac_metric_add(core->meters.protocol_errors, 1); break;
     }
 }

@@ -384,6 +384,48 @@ lac_status lac_core_scale(lac_core *core, uint64_t now_ms, uint32_t groups_min, 
     return LAC_OK;
 }
 
+/* ---- people ---- */
+
+static void answer(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream,
+                   const lac_error *err, const char *text)
+{
+    lac_msg msg = {0};
+    if (err->status == LAC_OK) {
+        msg.body.ordered.stream = stream;
+        lac__copy_text(msg.body.ordered.text, sizeof msg.body.ordered.text, text);
+        lac__send(core, plane, peer, 0, LAC_MSG_ORDERED, &msg);
+        return;
+    }
+    msg.body.refused = (lac_refused){.stream = stream, .status = err->status};
+    lac__copy_text(msg.body.refused.reason, sizeof msg.body.refused.reason, err->text);
+    lac__send(core, plane, peer, 0, LAC_MSG_REFUSED, &msg);
+}
+
+void lac__fleet_scale(lac_core *core, lac_plane plane, uint64_t peer, const lac_scale *scale)
+{
+    char text[LAC_REASON_MAX + 1];
+    lac_error err = {0};
+    lac_core_scale(core, core->now_ms, scale->groups_min, scale->groups_max, &err);
+    if (scale->groups_min == scale->groups_max)
+        snprintf(text, sizeof text, "%u groups from now on", scale->groups_min);
+    else
+        snprintf(text, sizeof text, "%u to %u groups from now on, by load", scale->groups_min,
+                 scale->groups_max);
+    answer(core, plane, peer, scale->stream, &err, text);
+}
+
+void lac__fleet_drain(lac_core *core, lac_plane plane, uint64_t peer, const lac_drain_group *drain)
+{
+    char text[LAC_REASON_MAX + 1];
+    lac_error err = {0};
+    if (lac_core_drain_group(core, core->now_ms, drain->group, drain->deadline_ms) != LAC_OK)
+        lac_fail(&err, LAC_ENOTFOUND, "group is \"%s\", no living group has that name",
+                 drain->group);
+    snprintf(text, sizeof text, "group %s gets no new work; what runs may finish within %u ms",
+             drain->group, drain->deadline_ms ? drain->deadline_ms : LAC_DRAIN_MS);
+    answer(core, plane, peer, drain->stream, &err, text);
+}
+
 /* ---- making and freeing ---- */
 
 void lac__fleet_create(lac_core *core)

@@ -532,6 +532,9 @@ void lac__fleet_report(lac_core *core, const lac_fleet_entry *entries, size_t co
 void lac__fleet_tick(lac_core *core);
 /* A group may still be started for those who wait. */
 bool lac__fleet_comes(const lac_core *core);
+/* Orders from people, answered. */
+void lac__fleet_scale(lac_core *core, lac_plane plane, uint64_t peer, const lac_scale *scale);
+void lac__fleet_drain(lac_core *core, lac_plane plane, uint64_t peer, const lac_drain_group *drain);
 void lac__fleet_audit(const lac_core *core);
 
 /* ---- rate.c, hash.c ---- */

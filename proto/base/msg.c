@@ -46,6 +46,9 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_PLAN_QUERY: return "plan_query";
     case LAC_MSG_PATH_FORCE: return "path_force";
     case LAC_MSG_PLAN_REPLY: return "plan_reply";
+    case LAC_MSG_SCALE: return "scale";
+    case LAC_MSG_DRAIN_GROUP: return "drain_group";
+    case LAC_MSG_ORDERED: return "ordered";
     case LAC_MSG_STATUS_QUERY: return "status_query";
     case LAC_MSG_ACCEPTED: return "accepted";
     case LAC_MSG_TOKENS: return "tokens";

@@ -141,6 +141,17 @@ void lac__put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bo
 lac_status lac__get_path_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 void lac__put_path_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_path_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+/* codec_fleet.c */
+void lac__put_scale(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_scale(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_scale(const lac_msg *msg, lac_error *err);
+void lac__put_drain_group(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_drain_group(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_drain_group(const lac_msg *msg, lac_error *err);
+void lac__put_ordered(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_ordered(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_ordered(const lac_msg *msg, lac_error *err);
+
 void lac__put_plan_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_plan_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 void lac__put_path_force(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);

@@ -351,5 +351,11 @@ const lac__codec_row lac__codec_client_rows[] = {
      lac__get_path_force, lac__check_path_force},
     {LAC_MSG_PLAN_REPLY, true, 1 << 20, &pb__plan_reply__descriptor, lac__put_plan_reply,
      lac__get_plan_reply, lac__check_plan_reply},
+    {LAC_MSG_SCALE, true, 0, &pb__scale__descriptor, lac__put_scale, lac__get_scale,
+     lac__check_scale},
+    {LAC_MSG_DRAIN_GROUP, true, 0, &pb__drain_group__descriptor, lac__put_drain_group,
+     lac__get_drain_group, lac__check_drain_group},
+    {LAC_MSG_ORDERED, true, 0, &pb__ordered__descriptor, lac__put_ordered, lac__get_ordered,
+     lac__check_ordered},
     {.type = LAC_MSG_NONE},
 };

@@ -264,6 +264,32 @@ START_TEST(load_brings_more_and_its_end_fewer)
 }
 END_TEST
 
+START_TEST(people_order_over_the_client_plane)
+{
+    open_fleet(1, 1);
+    pass(2000);
+    lac_msg scale = {.envelope.type = LAC_MSG_SCALE,
+                     .body.scale = {.stream = 5, .groups_min = 2, .groups_max = 2}};
+    event(&B, LAC_PLANE_CLIENT, 1, &scale);
+    expect(&B, LAC_MSG_ORDERED);
+    pass(3000);
+    ck_assert_uint_eq(L.count, 2);
+    scale.body.scale.groups_max = 99;
+    event(&B, LAC_PLANE_CLIENT, 1, &scale);
+    const sent *refused = expect(&B, LAC_MSG_REFUSED);
+    ck_assert_int_eq(refused->status, LAC_EINVAL);
+    lac_msg drain = {.envelope.type = LAC_MSG_DRAIN_GROUP,
+                     .body.drain_group = {.stream = 6, .group = "nobody"}};
+    event(&B, LAC_PLANE_CLIENT, 1, &drain);
+    ck_assert_int_eq(expect(&B, LAC_MSG_REFUSED)->status, LAC_ENOTFOUND);
+    strcpy(drain.body.drain_group.group, "auto1");
+    event(&B, LAC_PLANE_CLIENT, 1, &drain);
+    expect(&B, LAC_MSG_DRAIN);
+    expect(&B, LAC_MSG_ORDERED);
+    bench_close(&B);
+}
+END_TEST
+
 START_TEST(limits_are_said)
 {
     lac_error err = {0};
@@ -290,6 +316,7 @@ int main(void)
     tcase_add_test(rules, one_found_that_never_speaks_is_replaced);
     tcase_add_test(rules, what_waits_is_held_while_a_group_may_come);
     tcase_add_test(rules, load_brings_more_and_its_end_fewer);
+    tcase_add_test(rules, people_order_over_the_client_plane);
     tcase_add_test(rules, limits_are_said);
     suite_add_tcase(suite, rules);
     SRunner *runner = srunner_create(suite);

@@ -210,6 +210,21 @@ static void path_force(const lac_path_force *b, lac_buf *out)
     U(stream), S(class_name), S(model);
 }
 
+static void scale(const lac_scale *b, lac_buf *out)
+{
+    U(stream), U(groups_min), U(groups_max);
+}
+
+static void drain_group(const lac_drain_group *b, lac_buf *out)
+{
+    U(stream), S(group), U(deadline_ms);
+}
+
+static void ordered(const lac_ordered *b, lac_buf *out)
+{
+    U(stream), S(text);
+}
+
 static void plan_reply(const lac_plan_reply *p, lac_buf *out)
 {
     lac_buf_printf(out, "plan %llu %d %s\n", (unsigned long long)p->stream, p->tier_max, p->forced);
@@ -287,6 +302,9 @@ void msg_dump(const lac_msg *msg, lac_buf *out)
         break;
     case LAC_MSG_SHADOW: shadow(&msg->body.shadow, out); break;
     case LAC_MSG_PATH_QUERY: path_query(&msg->body.path_query, out); break;
+    case LAC_MSG_SCALE: scale(&msg->body.scale, out); break;
+    case LAC_MSG_DRAIN_GROUP: drain_group(&msg->body.drain_group, out); break;
+    case LAC_MSG_ORDERED: ordered(&msg->body.ordered, out); break;
     case LAC_MSG_PATH_FORCE: path_force(&msg->body.path_force, out); break;
     case LAC_MSG_PLAN_REPLY: plan_reply(&msg->body.plan_reply, out); break;
     case LAC_MSG_PATH_REPLY: path_reply(&msg->body.path_reply, out); break;

@@ -481,6 +481,21 @@ static void plan_reply(lac_msg *m)
                                           .classes = list};
 }
 
+static void scale(lac_msg *m)
+{
+    m->body.scale = (lac_scale){.stream = 11, .groups_min = 1, .groups_max = 4};
+}
+
+static void drain_group(lac_msg *m)
+{
+    m->body.drain_group = (lac_drain_group){.stream = 12, .group = "g0", .deadline_ms = 500};
+}
+
+static void ordered(lac_msg *m)
+{
+    m->body.ordered = (lac_ordered){.stream = 12, .text = "g0 drains"};
+}
+
 static const struct {
     const char *name;
     lac_msg_type type;
@@ -528,6 +543,9 @@ static const struct {
     {"plan_query", LAC_MSG_PLAN_QUERY, plan_query},
     {"path_force", LAC_MSG_PATH_FORCE, path_force},
     {"plan_reply", LAC_MSG_PLAN_REPLY, plan_reply},
+    {"scale", LAC_MSG_SCALE, scale},
+    {"drain_group", LAC_MSG_DRAIN_GROUP, drain_group},
+    {"ordered", LAC_MSG_ORDERED, ordered},
 };
 
 const char *sample_name(int index)

@@ -45,6 +45,8 @@ typedef enum {
     LAC_MSG_PATH_QUERY = 36,
     LAC_MSG_PLAN_QUERY = 37,
     LAC_MSG_PATH_FORCE = 38,
+    LAC_MSG_SCALE = 39,
+    LAC_MSG_DRAIN_GROUP = 40,
     /* coordinator → client */
     LAC_MSG_ACCEPTED = 48,
     LAC_MSG_TOKENS = 49,
@@ -52,7 +54,8 @@ typedef enum {
     LAC_MSG_REFUSED = 51,
     LAC_MSG_STATUS_REPLY = 52,
     LAC_MSG_PATH_REPLY = 53,
-    LAC_MSG_PLAN_REPLY = 54
+    LAC_MSG_PLAN_REPLY = 54,
+    LAC_MSG_ORDERED = 55
 } lac_msg_type;
 
 typedef struct {
@@ -403,6 +406,26 @@ typedef struct {
     char model[LAC_MODEL_NAME_MAX + 1];
 } lac_path_force;
 
+/* How many groups to launch from now on; equal: just so many, else by load. Answered by ORDERED, or
+ * REFUSED. */
+typedef struct {
+    uint64_t stream;
+    uint32_t groups_min, groups_max;
+} lac_scale;
+
+/* No new work for a group, which then ends. Answered by ORDERED, or REFUSED. */
+typedef struct {
+    uint64_t stream;
+    char group[LAC_NAME_MAX + 1];
+    uint32_t deadline_ms; /* then what still runs moves; 0 = the server's own */
+} lac_drain_group;
+
+/* An order was taken: what will happen, for people. */
+typedef struct {
+    uint64_t stream;
+    char text[LAC_REASON_MAX + 1];
+} lac_ordered;
+
 /* A class and an input type, as the guard sees them. */
 typedef struct {
     char state[LAC_NAME_MAX + 1]; /* "closed", "open", "half-open", "revoked" */
@@ -456,6 +479,9 @@ typedef struct {
         lac_path_reply path_reply;
         lac_plan_query plan_query;
         lac_path_force path_force;
+        lac_scale scale;
+        lac_drain_group drain_group;
+        lac_ordered ordered;
         lac_plan_reply plan_reply;
     } body;
     void *memory; /* what the pointers point into; NULL in a message to be sent */
