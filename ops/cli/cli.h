@@ -29,6 +29,8 @@ typedef struct {
 int cli_submit(int argc, char **argv, const char *endpoint);
 int cli_chat(int argc, char **argv, const char *endpoint);
 int cli_status(int argc, char **argv, const char *endpoint);
+int cli_scale(int argc, char **argv, const char *endpoint);
+int cli_drain(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
 
 /* ---- options.c ---- */

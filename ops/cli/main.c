@@ -9,6 +9,8 @@ static const cli_command commands[] = {
     {"submit", "PROMPT | -", "send one prompt, print the answer as it comes", cli_submit},
     {"chat", "", "talk to the model, line by line", cli_chat},
     {"status", "[--json]", "the groups of the cluster and what they do", cli_status},
+    {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
+    {"drain", "GROUP", "take a group out of service, no request lost", cli_drain},
     {"path", "explain", "how a prompt is judged, and which class it gets", cli_path},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -75,6 +77,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
-    return cli_misuse(NULL, "command '%s' is unknown, allowed: submit, chat, status, path",
+    return cli_misuse(NULL,
+                      "command '%s' is unknown, allowed: submit, chat, status, scale, drain, path",
                       argv[at]);
 }

@@ -68,9 +68,9 @@ void lac_client_close(lac_client **client)
 
 /* ---- status ---- */
 
-static void waiter_unlink(lac_client *client, const status_waiter *waiter)
+static void question_unlink(lac_client *client, const client_question *waiter)
 {
-    for (status_waiter **at = &client->waiters; *at; at = &(*at)->next) {
+    for (client_question **at = &client->questions; *at; at = &(*at)->next) {
         if (*at == waiter) {
             *at = waiter->next;
             return;
@@ -105,29 +105,30 @@ void client_deadline(int timeout_ms, struct timespec *out)
     }
 }
 
-/* One question and its answer as JSON: about the cluster, or about `text` when its data is set. */
-static int ask(lac_client *client, lac_span text, int timeout_ms, char **json)
+/* Asks and waits; the answer as JSON, malloc'd. */
+static int ask(lac_client *client, client_question *q, int timeout_ms, char **json)
 {
     struct timespec end;
     client_deadline(timeout_ms < 0 ? 0 : timeout_ms, &end);
-    status_waiter waiter = {.text = text};
-    client_cond_init(&waiter.changed);
+    client_cond_init(&q->changed);
 
     pthread_mutex_lock(&client->lock);
-    waiter.id = ++client->last_id;
-    waiter.next = client->waiters;
-    client->waiters = &waiter;
+    q->id = ++client->last_id;
+    q->next = client->questions;
+    client->questions = q;
     loop_wake(client);
-    while (!waiter.done)
-        if (!client_wait(&waiter.changed, &client->lock, timeout_ms < 0 ? NULL : &end))
+    while (!q->done)
+        if (!client_wait(&q->changed, &client->lock, timeout_ms < 0 ? NULL : &end))
             break;
-    waiter_unlink(client, &waiter);
+    question_unlink(client, q);
     bool connected = client->connected;
     pthread_mutex_unlock(&client->lock);
 
-    pthread_cond_destroy(&waiter.changed);
-    if (waiter.done) {
-        *json = waiter.json;
+    pthread_cond_destroy(&q->changed);
+    if (q->done && q->result)
+        return client_fail(q->result, "%s", q->error);
+    if (q->done) {
+        *json = q->json;
         return LAC_CLIENT_OK;
     }
     if (!connected)
@@ -140,7 +141,8 @@ int lac_client_status(lac_client *client, int timeout_ms, char **json)
 {
     if (!client || !json)
         return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
-    return ask(client, (lac_span){0}, timeout_ms, json);
+    client_question q = {.type = LAC_MSG_STATUS_QUERY, .reply = LAC_MSG_STATUS_REPLY};
+    return ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_path(lac_client *client, const char *text, size_t length, int timeout_ms,
@@ -153,5 +155,36 @@ int lac_client_path(lac_client *client, const char *text, size_t length, int tim
                            LAC_PROMPT_BYTES_MAX / 2);
     if (!lac_utf8_valid(text, length))
         return client_fail(LAC_CLIENT_INVALID, "text is not UTF-8");
-    return ask(client, (lac_span){text, (uint32_t)length}, timeout_ms, json);
+    client_question q = {.type = LAC_MSG_PATH_QUERY, .reply = LAC_MSG_PATH_REPLY};
+    q.msg.body.path_query.prompt =
+        (lac_prompt){.kind = LAC_PROMPT_TEXT, .text = {text, (uint32_t)length}};
+    return ask(client, &q, timeout_ms, json);
+}
+
+int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_max, int timeout_ms,
+                     char **json)
+{
+    if (!client || !json)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
+    if (groups_min > groups_max || groups_max > LAC_GROUPS_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "groups is %u..%u, allowed 0..%d", groups_min,
+                           groups_max, LAC_GROUPS_MAX);
+    client_question q = {.type = LAC_MSG_SCALE, .reply = LAC_MSG_ORDERED};
+    q.msg.body.scale.groups_min = groups_min;
+    q.msg.body.scale.groups_max = groups_max;
+    return ask(client, &q, timeout_ms, json);
+}
+
+int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms, int timeout_ms,
+                     char **json)
+{
+    if (!client || !group || !json)
+        return client_fail(LAC_CLIENT_INVALID, "client, group or json is NULL");
+    if (!*group || strlen(group) > LAC_NAME_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "group has %zu bytes, allowed 1..%d", strlen(group),
+                           LAC_NAME_MAX);
+    client_question q = {.type = LAC_MSG_DRAIN_GROUP, .reply = LAC_MSG_ORDERED};
+    snprintf(q.msg.body.drain_group.group, sizeof q.msg.body.drain_group.group, "%s", group);
+    q.msg.body.drain_group.deadline_ms = deadline_ms;
+    return ask(client, &q, timeout_ms, json);
 }

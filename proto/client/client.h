@@ -1,4 +1,4 @@
-/* What the files of the client library share: the client, its streams, the waiters for status. Not
+/* What the files of the client library share: the client, its streams, the questions. Not
  * installed.
  *
  * Two kinds of threads meet here. The user's threads create and read streams; the one internal
@@ -70,15 +70,18 @@ struct lac_stream {
     UT_hash_handle hh;
 };
 
-/* Somebody inside lac_client_status or lac_client_path; on that caller's stack. */
-typedef struct status_waiter {
-    struct status_waiter *next;
+/* One question with one answer, like lac_client_status; on its caller's stack. */
+typedef struct client_question {
+    struct client_question *next;
     uint64_t id;
-    lac_span text; /* lac_client_path: what is asked about; data NULL = status */
+    uint16_t type, reply; /* LAC_MSG_… of the question and of its answer; REFUSED answers too */
+    lac_msg msg;          /* the question; its `stream` is set to `id` when it is sent */
     bool sent, done;
     char *json;
+    int result; /* once done */
+    char error[LAC_ERROR_TEXT_MAX];
     pthread_cond_t changed;
-} status_waiter;
+} client_question;
 
 struct lac_client {
     char endpoint[LAC_ENDPOINT_MAX + 1];
@@ -97,7 +100,7 @@ struct lac_client {
     uint32_t references; /* the client itself and each stream not yet freed */
     uint64_t last_id;
     lac_stream *streams; /* by id, ended ones included until they are released */
-    status_waiter *waiters;
+    client_question *questions;
 };
 
 /* ---- error.c: the text of lac_client_error, one a thread ---- */
@@ -129,6 +132,7 @@ void inbound_lost(lac_client *client, const char *why);
 /* malloc'd. */
 char *status_json(const lac_status_reply *reply);
 char *path_json(const lac_path_reply *reply);
+char *ordered_json(const lac_ordered *reply);
 
 /* ---- client.c ---- */
 void client_unref(lac_client *client);       /* with the lock held, which it lets go of */

@@ -1,5 +1,6 @@
 /* What the coordinator says, put into the streams it is for. Internal thread. A message for a
  * stream that is gone is dropped: it was on its way when the user left. */
+#include <stdio.h>
 #include <string.h>
 
 #include "client.h"
@@ -60,17 +61,33 @@ static void take_done(lac_stream *stream, const lac_done *done)
     stream_end(stream, LAC_CLIENT_OK, "no error");
 }
 
-/* Gives the answer to whoever asked under that number, and in that way. */
-static void answer(lac_client *client, uint64_t id, bool path, const lac_msg *msg)
+/* The question asked under that number, if that is an answer to it. */
+static client_question *asked(lac_client *client, uint64_t id, uint16_t type)
 {
-    for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
-        if (waiter->id != id || waiter->done || (waiter->text.data != NULL) != path)
-            continue;
-        waiter->json =
-            path ? path_json(&msg->body.path_reply) : status_json(&msg->body.status_reply);
-        waiter->done = true;
-        pthread_cond_signal(&waiter->changed);
+    for (client_question *q = client->questions; q; q = q->next)
+        if (q->id == id && !q->done && (q->reply == type || type == LAC_MSG_REFUSED))
+            return q;
+    return NULL;
+}
+
+static void answer(lac_client *client, uint64_t id, const lac_msg *msg)
+{
+    client_question *q = asked(client, id, msg->envelope.type);
+    if (!q)
+        return;
+    switch (msg->envelope.type) {
+    case LAC_MSG_STATUS_REPLY: q->json = status_json(&msg->body.status_reply); break;
+    case LAC_MSG_PATH_REPLY: q->json = path_json(&msg->body.path_reply); break;
+    case LAC_MSG_ORDERED: q->json = ordered_json(&msg->body.ordered); break;
+    case LAC_MSG_REFUSED:
+        q->result = code_of(&msg->body.refused);
+        snprintf(q->error, sizeof q->error, "%s",
+                 msg->body.refused.reason[0] ? msg->body.refused.reason
+                                             : lac_status_name(msg->body.refused.status));
+        break;
     }
+    q->done = true;
+    pthread_cond_signal(&q->changed);
 }
 
 void inbound_message(lac_client *client, const lac_msg *msg)
@@ -93,9 +110,13 @@ void inbound_message(lac_client *client, const lac_msg *msg)
         if (stream)
             take_done(stream, &msg->body.done);
         break;
-    case LAC_MSG_REFUSED: take_refused(client, &msg->body.refused); break;
-    case LAC_MSG_STATUS_REPLY: answer(client, msg->body.status_reply.stream, false, msg); break;
-    case LAC_MSG_PATH_REPLY: answer(client, msg->body.path_reply.stream, true, msg); break;
+    case LAC_MSG_REFUSED:
+        take_refused(client, &msg->body.refused);
+        answer(client, msg->body.refused.stream, msg);
+        break;
+    case LAC_MSG_STATUS_REPLY: answer(client, msg->body.status_reply.stream, msg); break;
+    case LAC_MSG_PATH_REPLY: answer(client, msg->body.path_reply.stream, msg); break;
+    case LAC_MSG_ORDERED: answer(client, msg->body.ordered.stream, msg); break;
     default: break; /* of a newer minor version, or of another plane */
     }
     pthread_mutex_unlock(&client->lock);
@@ -110,7 +131,7 @@ void inbound_lost(lac_client *client, const char *why)
         if (stream->state == STREAM_SENT)
             stream_end(stream, LAC_CLIENT_LOST, "%s: %s", client->endpoint, why);
     }
-    for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next)
-        waiter->sent = false; /* asked again on the next connection */
+    for (client_question *q = client->questions; q; q = q->next)
+        q->sent = false; /* asked again on the next connection: every order may be given twice */
     pthread_mutex_unlock(&client->lock);
 }

@@ -78,16 +78,23 @@ static void serve_stream(lac_client *client, lac_stream *stream, uint64_t now)
         stream_free(stream);
 }
 
-static void serve_waiters(lac_client *client)
+static void set_stream(client_question *q)
 {
-    for (status_waiter *waiter = client->waiters; waiter; waiter = waiter->next) {
-        lac_msg msg = {.body.status_query.stream = waiter->id};
-        if (waiter->text.data)
-            msg.body.path_query = (lac_path_query){
-                .stream = waiter->id, .prompt = {.kind = LAC_PROMPT_TEXT, .text = waiter->text}};
-        uint16_t type = waiter->text.data ? LAC_MSG_PATH_QUERY : LAC_MSG_STATUS_QUERY;
-        if (!waiter->sent && send_msg(client, type, &msg, NULL) == LAC_OK)
-            waiter->sent = true;
+    switch (q->type) {
+    case LAC_MSG_STATUS_QUERY: q->msg.body.status_query.stream = q->id; break;
+    case LAC_MSG_PATH_QUERY: q->msg.body.path_query.stream = q->id; break;
+    case LAC_MSG_SCALE: q->msg.body.scale.stream = q->id; break;
+    case LAC_MSG_DRAIN_GROUP: q->msg.body.drain_group.stream = q->id; break;
+    default: LAC_ASSERT(!"a question of a known type");
+    }
+}
+
+static void serve_questions(lac_client *client)
+{
+    for (client_question *q = client->questions; q; q = q->next) {
+        set_stream(q);
+        if (!q->sent && send_msg(client, q->type, &q->msg, NULL) == LAC_OK)
+            q->sent = true;
     }
 }
 
@@ -103,8 +110,8 @@ static bool serve(lac_client *client)
         open |= stream->state != STREAM_ENDED;
         serve_stream(client, stream, now);
     }
-    serve_waiters(client);
-    open |= client->waiters != NULL;
+    serve_questions(client);
+    open |= client->questions != NULL;
     pthread_mutex_unlock(&client->lock);
     return open;
 }

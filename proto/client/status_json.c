@@ -84,6 +84,15 @@ char *status_json(const lac_status_reply *reply)
     return out.data; /* malloc'd; becomes the caller's */
 }
 
+char *ordered_json(const lac_ordered *reply)
+{
+    lac_buf out = {0};
+    lac_buf_text(&out, "{");
+    text(&out, "text", reply->text);
+    end(&out, '}');
+    return out.data; /* malloc'd; becomes the caller's */
+}
+
 char *path_json(const lac_path_reply *reply)
 {
     lac_buf out = {0};

@@ -94,6 +94,15 @@ LAC_CLIENT_API int lac_client_status(lac_client *client, int timeout_ms, char **
 LAC_CLIENT_API int lac_client_path(lac_client *client, const char *text, size_t length,
                                    int timeout_ms, char **json);
 
+/* How many groups the coordinator shall launch from now on: `groups_min` = `groups_max`: just so many,
+ * else by load. JSON {"text":…} says what will happen (malloc'd, the caller frees). */
+LAC_CLIENT_API int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_max,
+                                    int timeout_ms, char **json);
+/* No new work for a group, which then ends; after deadline_ms (0 = the server's own) what still runs
+ * there moves to another. */
+LAC_CLIENT_API int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms,
+                                    int timeout_ms, char **json);
+
 #ifdef __cplusplus
 }
 #endif
