@@ -18,6 +18,7 @@ typedef struct {
     char coordinator[LAC_ENDPOINT_MAX + 1];
     char model[4096];
     char model_name[LAC_MODEL_NAME_MAX + 1];
+    char plan[4096];
     char group[LAC_NAME_MAX + 1];
     char device[LAC_NAME_MAX + 1];
     char isa[LAC_NAME_MAX + 1];
@@ -38,6 +39,8 @@ static const lac_option table[] = {
     {"model", LAC_OPT_STRING, TEXT(model), .value = "FILE", .help = "GGUF file to serve (needed)"},
     {"model-name", LAC_OPT_STRING, TEXT(model_name), .value = "NAME",
      .help = "Name clients ask for; without it the file's own"},
+    {"plan", LAC_OPT_STRING, TEXT(plan), .value = "FILE",
+     .help = "Plan of the model: the classes it may run in; without one full alone"},
     {"group", LAC_OPT_STRING, TEXT(group), .value = "ID",
      .help = "Group this rank belongs to; without it HOST-PID"},
     {"rank", LAC_OPT_INT, FIELD(rank), .preset = "0", .low = 0, .high = LAC_RANKS_MAX - 1,
@@ -234,6 +237,7 @@ int main(int argc, char **argv)
         .group = o.group,
         .model_name = o.model_name,
         .chat_family = o.chat_template,
+        .plan = o.plan,
         .engine = {.model_path = o.model,
                    .threads = (uint32_t)o.threads,
                    .pin = o.pin,

@@ -182,6 +182,23 @@ static lac_status price_make(const lac_engine *e, lac__class *class, lac_error *
                            LAC_ACCOUNT_WINDOWS_MAX);
 }
 
+/* What people see of it. All weights but the units' are read by every row. */
+static void facts_make(const lac_engine *e, lac__class *class)
+{
+    lac_buf text = {.cap = LAC_MASK_TEXT_MAX + 1};
+    lac_mask_text(&class->mask, &text);
+    class->mask_text = lac_strndup(text.data ? text.data : "", text.length);
+    lac_buf_free(&text);
+    double all = 0, units = 0, erased = 0;
+    for (uint32_t u = 0; u < units_of(e); u++) {
+        double bytes = (double)lac_model_unit_bytes(e->model, u);
+        units += bytes;
+        erased += lac_mask_has(&class->erased, u) ? bytes : 0;
+    }
+    all = units + (double)e->model->head->bytes;
+    class->cost = all > 0 ? (all - erased) / all : 1;
+}
+
 lac_status lac__classes_size(lac_engine *e, lac_error *err)
 {
     const lac__kv_layout *layout = &e->layout;
@@ -199,6 +216,7 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
         lac_status status = price_make(e, class, err);
         if (status != LAC_OK)
             return status;
+        facts_make(e, class);
         masks[c] = class->erased;
         some_skip |= class->live && !lac_mask_equal(&class->erased, &e->dropped);
         some_patch |= class->patches_count > 0;
@@ -217,8 +235,10 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
 
 void lac__classes_free(lac_engine *e)
 {
-    for (uint32_t c = 0; c < e->classes_count; c++)
+    for (uint32_t c = 0; c < e->classes_count; c++) {
         free(e->classes[c].kept);
+        free(e->classes[c].mask_text);
+    }
     lac_unit_rows_destroy(&e->rows);
     free(e->step.unit_rows);
     free(e->step.row_numbers);
@@ -324,6 +344,25 @@ bool lac_engine_class_find(const lac_engine *engine, const char *name, uint32_t 
             return true;
         }
     return false;
+}
+
+bool lac_engine_class_read(const lac_engine *engine, uint32_t index, lac_engine_class_facts *out)
+{
+    if (index >= engine->classes_count)
+        return false;
+    const lac__class *class = &engine->classes[index];
+    const lac_class_price *price = &class->price;
+    *out = (lac_engine_class_facts){
+        .name = class->name,
+        .mask = class->mask_text,
+        .live = class->live,
+        .active_layers = price->active_layers,
+        .skip_rate = price->units_count ? (double)price->units_erased / price->units_count : 0,
+        .cost_skip_rate = price->cost > 0 ? price->cost_erased / price->cost : 0,
+        .cost = class->cost / engine->classes[0].cost,
+        .requests = class->requests,
+        .tokens = class->tokens};
+    return true;
 }
 
 lac_unit_state lac_engine_unit(const lac_engine *engine, uint32_t unit, lac_unit_record *record)

@@ -30,7 +30,8 @@ static lac_engine_account account_of(const lac_engine *engine, const lac__sequen
                                 .cost_skip_rate = lac_account_cost_skip_rate(&sequence->account),
                                 .tokens = sequence->account.tokens,
                                 .flops = sequence->account.flops,
-                                .kv_bytes = sequence->kv_bytes};
+                                .kv_bytes = sequence->kv_bytes,
+                                .rerun = sequence->rerun};
 }
 
 /* Reports the event with the text in engine->text. One token can set free more text than a step may
@@ -52,6 +53,7 @@ static void report(lac_engine *engine, lac__sequence *sequence, lac_engine_event
     }
     lac_engine_account account;
     if (event->finish != LAC_FINISH_NONE) {
+        engine->classes[sequence->class_index].requests++;
         account = account_of(engine, sequence);
         event->account = &account;
     }

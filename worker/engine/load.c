@@ -115,7 +115,7 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
         return status;
     lac_kv_options options = {.block_tokens = LAC_KV_BLOCK,
                               .context_max = e->context_max,
-                              .sequences_max = e->slots,
+                              .sequences_max = e->slots < 2 ? 2 : e->slots, /* shadow scoring opens two */
                               .units_count = layout->units_count,
                               .size_of = layout->size_of,
                               .sizes_count = layout->sizes_count};
@@ -234,6 +234,7 @@ void lac_engine_destroy(lac_engine **engine)
         return;
     lac_engine *e = *engine;
     LAC_ASSERT(!e->in_step);
+    lac_engine_shadow_stop(e);
     for (uint32_t i = 0; i < e->live_count; i++)
         lac__sequence_destroy(e, &e->live[i]);
     if (e->backend) {
@@ -310,5 +311,9 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .units_zeroed = lac_mask_count(&engine->zeroed),
                               .unit_tokens = engine->account.unit_tokens,
                               .unit_tokens_skipped = engine->account.unit_tokens_erased,
-                              .flops = engine->account.flops};
+                              .flops = engine->account.flops,
+                              .class_reruns = engine->class_reruns};
+    for (uint32_t u = 0; u < units; u++)
+        if (lac_mask_has(&engine->dropped, u))
+            out->dropped_bytes += lac_model_unit_bytes(engine->model, u);
 }

@@ -35,6 +35,9 @@ typedef struct {
     const lac_patch *patches; /* [patches_count] as they were given: only while the engine loads */
     uint32_t patches_count;
     lac_digest computed_as; /* over all that decides the bits of its rows in this engine */
+    char *mask_text;
+    double cost; /* weight bytes a row reads, of those of full */
+    uint64_t requests, tokens;
 } lac__class;
 
 typedef struct {
@@ -54,12 +57,13 @@ typedef struct {
     bool narrowed;         /* it has given back the pages that the class leaves out */
     uint32_t whole_blocks; /* of its blocks hold pages of every unit all the same */
     lac_digest prefix_key; /* who may share its pages, and as what */
+    uint8_t cache_salt[16];
     int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
     lac_sampling sampling; /* bias is NULL: the sampler has its own copy */
     lac_sampler *sampler;
     lac_release *release;
     float *logits; /* [vocab] once its choice needs them, until it loses its pages */
-    bool raw_text;
+    bool raw_text, rerun;
     lac_finish finish; /* set when the accepted tokens already end it */
     lac_error error;   /* of the step that failed */
 } lac__sequence;
@@ -118,6 +122,8 @@ struct lac_engine {
     double itl_us;
     uint64_t steps, prompt_tokens, output_tokens, cached_tokens, preemptions;
     uint32_t active_layers;
+    uint64_t class_reruns;
+    struct lac__shadow *shadow; /* being scored; NULL = none */
 };
 
 /* Zero units, classes, what is dropped. Needs the model. */
@@ -160,6 +166,9 @@ void lac__prefix_offer(lac_engine *engine, const lac__sequence *sequence);
 
 /* Gives back pages and logits; the sequence waits again with its tokens kept. */
 void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence);
+/* Its class failed: all it has is run again in full. False when it is full already, full is not
+ * live, or its tokens do not fit. */
+bool lac__sequence_rerun(lac_engine *engine, lac__sequence *sequence);
 /* Frees the sequence with everything it holds and clears the pointer. */
 void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence);
 uint32_t lac__sequence_outputs(const lac__sequence *sequence);

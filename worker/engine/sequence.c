@@ -145,6 +145,7 @@ static lac__sequence *sequence_create(lac_engine *engine, const lac_engine_reque
                                            (uint32_t)request->prompt_count);
     lac__prefix_key(engine, sequence->class_from > 0 ? 0 : request->class_index,
                     request->cache_salt, &sequence->prefix_key);
+    memcpy(sequence->cache_salt, request->cache_salt, sizeof(sequence->cache_salt));
     sequence->prompt_count = sequence->known = (uint32_t)request->prompt_count;
     sequence->limit = limit_of(engine, request);
     sequence->tokens = malloc(sizeof(uint32_t) * sequence->limit);
@@ -197,6 +198,23 @@ void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence)
     engine->preemptions++;
     free(sequence->logits);
     sequence->logits = NULL;
+}
+
+bool lac__sequence_rerun(lac_engine *engine, lac__sequence *s)
+{
+    uint32_t most = lac__class_tokens_max(engine, 0, 0);
+    if (s->class_index == 0 || !engine->classes[0].live || s->known >= most)
+        return false;
+    lac__sequence_preempt(engine, s);
+    s->class_index = s->class_from = s->whole_blocks = 0;
+    s->narrowed = false;
+    lac__prefix_key(engine, 0, s->cache_salt, &s->prefix_key);
+    s->limit = s->limit < most ? s->limit : most;
+    s->finish = LAC_FINISH_NONE;
+    s->error = (lac_error){0};
+    s->rerun = true;
+    engine->class_reruns++;
+    return true;
 }
 
 void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence)

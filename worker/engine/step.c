@@ -1,6 +1,7 @@
 /* One step: the scheduler's order becomes a batch, the backend runs it, every sequence that came to
  * the end of its known tokens gets its next one. The engine's thread. Must not know arithmetic, the
  * scheduler's rules or what a token means. */
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -160,6 +161,14 @@ static bool needs_all_logits(const lac_engine *engine, const lac__sequence *s,
            lac_tokenizer_is_end(engine->tokenizer, batch->logit_rows[index].best_token);
 }
 
+/* What a class computes has to be numbers; full is the model as it is. */
+static bool is_sound(const lac_engine *engine, const lac__sequence *s, const lac_batch *batch,
+                     uint32_t r)
+{
+    int index = engine->step.logit_of[r];
+    return s->class_index == 0 || index < 0 || isfinite(batch->logit_rows[index].best_logit);
+}
+
 /* Fills step.status. The backend cannot say which row of a failed step was at fault, so each
  * sequence is then tried alone: only those that fail alone are lost. */
 static void batch_run(lac_engine *engine, lac_batch *batch)
@@ -174,6 +183,10 @@ static void batch_run(lac_engine *engine, lac_batch *batch)
         lac__sequence *s = engine->live[step->order.runs[r].sequence];
         if (status != LAC_OK && step->order.runs_count > 1)
             step->status[r] = run_alone(engine, batch, r, &own);
+        if (step->status[r] == LAC_OK && !is_sound(engine, s, batch, r))
+            step->status[r] =
+                lac_fail(&own, LAC_ECORRUPT, "class %s gives logits that are no numbers",
+                         engine->classes[s->class_index].name);
         if (step->status[r] == LAC_OK && needs_all_logits(engine, s, batch, r)) {
             logits_place(engine, s);
             batch->logit_rows[step->logit_of[r]].logits = s->logits;
@@ -206,13 +219,15 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
         lac__sequence *s = engine->live[step->order.runs[r].sequence];
         if (step->status[r] != LAC_OK) {
-            lac__deliver_end(engine, s, sink, arg);
+            if (!lac__sequence_rerun(engine, s))
+                lac__deliver_end(engine, s, sink, arg);
             continue;
         }
         uint32_t rows = step->order.runs[r].rows;
         const lac_class_price *price = &engine->classes[lac__class_now(s)].price;
         lac_account_add(&s->account, price, s->computed, rows, step->logit_of[r] >= 0);
         lac_account_add(&engine->account, price, s->computed, rows, step->logit_of[r] >= 0);
+        engine->classes[lac__class_now(s)].tokens += rows;
         s->computed += rows;
         lac__prefix_offer(engine, s);
         lac__class_narrow(engine, s);
@@ -236,7 +251,7 @@ static void sweep(lac_engine *engine)
 
 bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg)
 {
-    LAC_ASSERT(!engine->in_step);
+    LAC_ASSERT(!engine->in_step && !engine->shadow);
     if (engine->live_count == 0)
         return false;
     engine->in_step = true;

@@ -60,7 +60,18 @@ static void task_start(lac_link *link, lac_task *task, lac_prompt_job *job)
         .prompt_count = job->ids_count,
         .accepted = copy_words(ask->accepted, ask->accepted_count, sizeof(*ask->accepted)),
         .accepted_count = ask->accepted_count,
-        .sampling = ask->sampling};
+        .sampling = ask->sampling,
+        .shadow = ask->shadow,
+        .class_digest = ask->class_digest,
+        .input_type = ask->input_type};
+    if (ask->has_class)
+        sequence.class_index = lac_classes_find(link->classes, &ask->class_digest);
+    task->class_unknown = ask->has_class && sequence.class_index == 0;
+    if (task->class_unknown) {
+        link->class_unknown++;
+        lac_warn("request %llu asks for a class that is not here, it runs in full",
+                 (unsigned long long)task->request);
+    }
     sequence.sampling.bias =
         copy_words(ask->sampling.bias, ask->sampling.bias_count, sizeof(lac_logit_bias));
     job->ids = NULL;

@@ -197,7 +197,9 @@ static void hello_fill(lac_link *link)
                          .slots = facts->slots,
                          .kv_pages = facts->kv_pages,
                          .model_bytes = facts->weight_bytes,
-                         .threads = facts->threads};
+                         .threads = facts->threads,
+                         .classes_count = link->classes->count,
+                         .classes = link->classes->facts};
     memcpy(hello->incarnation, options->incarnation, sizeof(hello->incarnation));
     text_set(hello->group, sizeof(hello->group), options->group);
     text_set(hello->model, sizeof(hello->model),
@@ -223,12 +225,19 @@ static void loop_setup(lac_link *link)
 
 static lac_status engine_setup(lac_link *link, lac_error *err)
 {
+    lac_status status = lac_classes_load(link->options.plan, &link->classes, err);
+    if (status != LAC_OK)
+        return status;
+    link->options.engine.classes = link->classes->engine;
+    link->options.engine.classes_count = link->classes->count;
     lac_runner_options options = {.engine = link->options.engine,
                                   .commands_max = LAC__COMMANDS_MAX,
                                   .reports_max = LAC__REPORTS_MAX,
                                   .wake = runner_wake,
                                   .wake_arg = &link->wake};
-    lac_status status = lac_runner_start(&options, &link->runner, err);
+    status = lac_runner_start(&options, &link->runner, err);
+    if (status == LAC_OK)
+        status = lac_classes_announce(link->classes, lac_runner_engine(link->runner), err);
     if (status != LAC_OK)
         return status;
     link->tools.tokenizer = lac_runner_tokenizer(link->runner);
@@ -306,6 +315,7 @@ void lac_link_destroy(lac_link **link_pointer)
     if (link->wire != NULL)
         lac_wire_destroy(&link->wire);
     lac_tasks_destroy(&link->tasks);
+    lac_classes_destroy(&link->classes);
     free(link->claims);
     free(link->outgoing);
     free(link->outgoing_ids);
@@ -317,10 +327,10 @@ int lac_link_run(lac_link *link)
 {
     const lac_hello *hello = &link->hello;
     lac_info("group %s model %s: %u layers, %u slots, context %u, %llu KV pages, %u threads, %s, "
-             "chat %s; coordinator %s",
+             "chat %s, %u classes; coordinator %s",
              hello->group, hello->model, hello->layers, hello->slots, hello->context_max,
              (unsigned long long)hello->kv_pages, hello->threads, hello->isa,
-             hello->chat_family[0] != '\0' ? hello->chat_family : "none",
+             hello->chat_family[0] != '\0' ? hello->chat_family : "none", hello->classes_count,
              link->options.coordinator);
     link->sent_ms = lac_now_ms();
     uv_signal_start(&link->on_term, on_signal, SIGTERM);

@@ -46,6 +46,26 @@ static uint64_t rss_bytes(void)
     return got == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+static void beat_classes(const lac_link *link, const lac_runner_progress *p, lac_heartbeat *beat)
+{
+    const lac_engine_stats *facts = lac_runner_facts(link->runner);
+    beat->class_reruns = p->class_reruns;
+    beat->class_unknown = link->class_unknown;
+    beat->shadows = p->shadows;
+    beat->erased_bytes = beat->released_bytes = facts->dropped_bytes;
+    beat->classes_count = link->classes->count + 1;
+    for (uint32_t c = 0; c < beat->classes_count; c++) {
+        const lac_class_facts *class = c > 0 ? &link->classes->facts[c - 1] : NULL;
+        beat->classes[c] =
+            (lac_class_beat){.index = c,
+                             .active_layers = class ? class->active_layers : link->hello.layers,
+                             .requests = p->class_requests[c],
+                             .tokens = p->class_tokens[c],
+                             .skip_rate = class ? class->skip_rate : 0,
+                             .cost_skip_rate = class ? class->cost_skip_rate : 0};
+    }
+}
+
 void lac__beat_send(lac_link *link)
 {
     lac_runner_progress p;
@@ -67,6 +87,7 @@ void lac__beat_send(lac_link *link)
                           .rss_bytes = rss_bytes(),
                           .active_layers = p.active_layers,
                           .draining = link->session.draining};
+    beat_classes(link, &p, &beat);
     if (p.step_started_ms > 0 && now > p.step_started_ms)
         beat.step_age_ms = now - p.step_started_ms;
     lac_msg msg = {.body.heartbeat = beat};
@@ -168,6 +189,15 @@ static bool echoes_pump(lac_link *link)
     return true;
 }
 
+/* The account says it when the request ran otherwise than it was asked for. Reports are the link's
+ * between take and give back, so it may write into them. */
+static void why_add(lac_step_item *item, const lac_task *task)
+{
+    lac_run_account *account = (lac_run_account *)(uintptr_t)item->account;
+    if (account != NULL && task->class_unknown && account->why[0] == '\0')
+        snprintf(account->why, sizeof(account->why), "the worker does not have the class");
+}
+
 /* The items of a report that still have a task, with request and attempt in place of the task's id.
  */
 static size_t report_address(lac_link *link, lac_report *report)
@@ -181,6 +211,7 @@ static size_t report_address(lac_link *link, lac_report *report)
         link->outgoing[count] = items[i];
         link->outgoing[count].request = task->request;
         link->outgoing[count].attempt = task->attempt;
+        why_add(&link->outgoing[count], task);
         link->outgoing_ids[count++] = task->id;
     }
     return count;
@@ -204,11 +235,28 @@ static bool reports_pump(lac_link *link)
     }
 }
 
+/* Scores come after everything a client waits for; one that cannot leave now leaves later. */
+static void scores_pump(lac_link *link)
+{
+    for (;;) {
+        if (!link->score_waits)
+            link->score_waits = lac_runner_shadow_take(link->runner, &link->score);
+        if (!link->score_waits)
+            return;
+        lac_msg msg = {.body.shadow = link->score};
+        lac_status status = lac__link_send(link, LAC_MSG_SHADOW, &msg);
+        if (status == LAC_BUSY || status == LAC_EPEER)
+            return;
+        link->score_waits = false;
+    }
+}
+
 void lac__link_pump(lac_link *link)
 {
     /* An echo precedes every token of its sequence, so a full socket stops what follows as well. */
-    if (lac_session_duties(&link->session)->reports && refusals_pump(link) && echoes_pump(link))
-        reports_pump(link);
+    if (lac_session_duties(&link->session)->reports && refusals_pump(link) && echoes_pump(link) &&
+        reports_pump(link))
+        scores_pump(link);
 }
 
 bool lac__link_idle(const lac_link *link)

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "link/classes.h"
 #include "link/link.h"
 #include "link/prompt.h"
 #include "link/runner.h"
@@ -32,6 +33,7 @@ struct lac_link {
     lac_wire *wire;
     lac_socket *socket;
     lac_runner *runner;
+    lac_classes *classes;
 
     lac_session session;
     lac_hello hello; /* the facts; `running` is filled for each Hello */
@@ -40,6 +42,9 @@ struct lac_link {
     uint64_t beat_ms;           /* next heartbeat */
     uint64_t report_seq, dispatch_seq_seen;
     uint64_t dropped; /* messages of another epoch or session */
+    uint64_t class_unknown;  /* dispatches of a class that is not here */
+    lac_shadow score;        /* with `score_waits`: taken from the engine, not sent yet */
+    bool score_waits;
 
     lac_tasks *tasks;
     uint32_t refusals, echoes; /* tasks with a report, or an echo, of our own to send */

@@ -122,6 +122,13 @@ void lac_report_add(lac_report *report, const lac_step_item *item)
     to->chunk.tokens = copy(report, chunk->tokens, chunk->tokens_count * sizeof(*chunk->tokens));
     to->chunk.text = copy_span(report, chunk->text);
     to->chunk.logprobs = copy_logprobs(report, chunk->logprobs, chunk->logprobs_count);
+    if (item->account == NULL)
+        return;
+    lac_run_account *account = room(report, sizeof(*account));
+    *account = *item->account;
+    if (account->mask != NULL)
+        account->mask = copy(report, account->mask, strlen(account->mask) + 1);
+    to->account = account;
 }
 
 size_t lac_report_count(const lac_report *report)

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/ring.h"
+#include "link/shadow.h"
 
 typedef enum { COMMAND_SUBMIT, COMMAND_CANCEL } command_kind;
 
@@ -36,6 +37,8 @@ typedef struct {
 typedef struct {
     _Atomic uint64_t step_counter, step_started_ms, prompt_tokens, output_tokens, kv_pages_used;
     _Atomic uint32_t running, queued, itl_us, prefill_us, active_layers;
+    _Atomic uint64_t class_reruns, shadows;
+    _Atomic uint64_t class_requests[LAC_CLASSES_MAX], class_tokens[LAC_CLASSES_MAX];
 } published;
 
 typedef enum { LOADING, READY, FAILED } load_state;
@@ -49,11 +52,13 @@ struct lac_runner {
     lac_ring *commands; /* link → engine: command * */
     lac_ring *ready;    /* engine → link: lac_report * */
     lac_ring *spare;    /* link → engine: lac_report * */
+    lac_ring *scores;   /* engine → link: lac_shadow *, freed by who takes it */
 
     /* Engine thread only. */
     lac_engine *engine;
     lac_report *report; /* being filled; NULL when none is spare */
     size_t reports_made;
+    lac_shadows *shadows;
 
     published progress;
     lac_engine_stats facts;
@@ -109,6 +114,30 @@ static void publish(lac_runner *runner, bool stepped)
     atomic_store_explicit(&p->prefill_us, (uint32_t)stats.prefill_us_per_token,
                           memory_order_relaxed);
     atomic_store_explicit(&p->active_layers, stats.active_layers, memory_order_relaxed);
+    atomic_store_explicit(&p->class_reruns, stats.class_reruns, memory_order_relaxed);
+    lac_engine_class_facts facts;
+    for (uint32_t c = 0; lac_engine_class_read(runner->engine, c, &facts); c++) {
+        atomic_store_explicit(&p->class_requests[c], facts.requests, memory_order_relaxed);
+        atomic_store_explicit(&p->class_tokens[c], facts.tokens, memory_order_relaxed);
+    }
+}
+
+/* What the wire says of it. The texts are the engine's and live as long. */
+static void account_fill(const lac_runner *runner, const lac_engine_account *from,
+                         lac_run_account *out)
+{
+    lac_engine_class_facts facts = {.mask = ""};
+    lac_engine_class_read(runner->engine, from->class_index, &facts);
+    *out = (lac_run_account){.mask = facts.mask,
+                             .layers = from->layers,
+                             .active_layers = from->active_layers,
+                             .skip_rate = (float)from->skip_rate,
+                             .cost_skip_rate = (float)from->cost_skip_rate,
+                             .flops = from->flops,
+                             .kv_bytes = from->kv_bytes};
+    snprintf(out->class_name, sizeof(out->class_name), "%s", from->class_name);
+    if (from->rerun)
+        snprintf(out->why, sizeof(out->why), "the class failed on this request, run again in full");
 }
 
 /* The engine's sink: one item of the present report. */
@@ -122,7 +151,13 @@ static void event_take(void *arg, const lac_engine_event *event)
                           .error = event->error};
     if (event->finish == LAC_FINISH_ERROR && event->reason != NULL)
         snprintf(item.reason, sizeof(item.reason), "%s", event->reason);
+    lac_run_account account;
+    if (event->account != NULL) {
+        account_fill(runner, event->account, &account);
+        item.account = &account;
+    }
     lac_report_add(runner->report, &item);
+    lac_shadows_event(runner->shadows, event);
 }
 
 static void submit_run(lac_runner *runner, const lac_runner_sequence *s)
@@ -132,9 +167,13 @@ static void submit_run(lac_runner *runner, const lac_runner_sequence *s)
                                   .prompt_count = s->prompt_count,
                                   .accepted = s->accepted,
                                   .accepted_count = s->accepted_count,
-                                  .sampling = s->sampling};
+                                  .sampling = s->sampling,
+                                  .class_index = s->class_index};
     lac_error err = {.status = LAC_OK};
     lac_status status = lac_engine_submit(runner->engine, &request, &err);
+    if (status == LAC_OK && s->shadow && s->class_index > 0)
+        lac_shadows_begin(runner->shadows, s->id, s->class_index, &s->class_digest, s->input_type,
+                          s->prompt, s->prompt_count, s->accepted, s->accepted_count);
     if (status == LAC_OK)
         return;
     lac_step_item item = {.request = s->id,
@@ -155,10 +194,13 @@ static bool commands_run(lac_runner *runner)
         if (c == NULL)
             break;
         any = true;
-        if (c->kind == COMMAND_SUBMIT)
+        if (c->kind == COMMAND_SUBMIT) {
+            lac_shadows_interrupt(runner->shadows, runner->engine);
             submit_run(runner, &c->sequence);
-        else
+        } else {
             lac_engine_cancel(runner->engine, c->sequence.id); /* gone already is fine */
+            lac_shadows_forget(runner->shadows, c->sequence.id);
+        }
         command_free(c);
     }
     return any;
@@ -196,6 +238,25 @@ static void report_pass(lac_runner *runner)
     runner->options.wake(runner->options.wake_arg);
 }
 
+/* A piece of scoring while nothing runs; false when there is none. */
+static bool shadow_run(lac_runner *runner)
+{
+    lac_shadow result;
+    bool scored;
+    if (!lac_shadows_work(runner->shadows, runner->engine, &result, &scored))
+        return false;
+    if (!scored)
+        return true;
+    atomic_fetch_add_explicit(&runner->progress.shadows, 1, memory_order_relaxed);
+    lac_shadow *score = lac_alloc(1, sizeof(*score));
+    *score = result;
+    if (lac_ring_push(runner->scores, score))
+        runner->options.wake(runner->options.wake_arg);
+    else
+        free(score); /* nobody listens: the next sample will do */
+    return true;
+}
+
 static void run(lac_runner *runner)
 {
     while (!atomic_load(&runner->stopping)) {
@@ -210,7 +271,7 @@ static void run(lac_runner *runner)
             continue;
         bool stepped = step_run(runner);
         report_pass(runner);
-        if (!commanded && !stepped)
+        if (!commanded && !stepped && !shadow_run(runner))
             bell_wait(&runner->bell);
     }
 }
@@ -252,6 +313,10 @@ static void runner_free(lac_runner **runner)
         lac_report_destroy(&report);
     for (lac_report *report; (report = lac_ring_pop(r->spare)) != NULL;)
         lac_report_destroy(&report);
+    for (lac_shadow *score; (score = lac_ring_pop(r->scores)) != NULL;)
+        free(score);
+    lac_ring_destroy(&r->scores);
+    lac_shadows_destroy(&r->shadows);
     lac_report_destroy(&r->report);
     lac_ring_destroy(&r->commands);
     lac_ring_destroy(&r->ready);
@@ -273,6 +338,8 @@ lac_status lac_runner_start(const lac_runner_options *options, lac_runner **out,
     runner->commands = lac_ring_create(options->commands_max);
     runner->ready = lac_ring_create(options->reports_max);
     runner->spare = lac_ring_create(options->reports_max);
+    runner->scores = lac_ring_create(LAC_SHADOWS_RUNNING);
+    runner->shadows = lac_shadows_create();
 
     int failed = pthread_create(&runner->thread, NULL, thread_main, runner);
     if (failed != 0) {
@@ -346,6 +413,21 @@ void lac_runner_give_back(lac_runner *runner, lac_report *report)
     bell_ring(&runner->bell);
 }
 
+bool lac_runner_shadow_take(lac_runner *runner, lac_shadow *out)
+{
+    lac_shadow *score = lac_ring_pop(runner->scores);
+    if (score == NULL)
+        return false;
+    *out = *score;
+    free(score);
+    return true;
+}
+
+const lac_engine *lac_runner_engine(const lac_runner *runner)
+{
+    return runner->engine;
+}
+
 const lac_model *lac_runner_model(const lac_runner *runner)
 {
     return lac_engine_model(runner->engine);
@@ -374,5 +456,11 @@ void lac_runner_progress_read(const lac_runner *runner, lac_runner_progress *out
         .queued = atomic_load_explicit(&p->queued, memory_order_relaxed),
         .itl_us = atomic_load_explicit(&p->itl_us, memory_order_relaxed),
         .prefill_us = atomic_load_explicit(&p->prefill_us, memory_order_relaxed),
-        .active_layers = atomic_load_explicit(&p->active_layers, memory_order_relaxed)};
+        .active_layers = atomic_load_explicit(&p->active_layers, memory_order_relaxed),
+        .class_reruns = atomic_load_explicit(&p->class_reruns, memory_order_relaxed),
+        .shadows = atomic_load_explicit(&p->shadows, memory_order_relaxed)};
+    for (int c = 0; c < LAC_CLASSES_MAX; c++) {
+        out->class_requests[c] = atomic_load_explicit(&p->class_requests[c], memory_order_relaxed);
+        out->class_tokens[c] = atomic_load_explicit(&p->class_tokens[c], memory_order_relaxed);
+    }
 }

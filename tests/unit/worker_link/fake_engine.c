@@ -7,19 +7,23 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "plan/plan.h"
 
 fake_state *fake;
 
 typedef struct {
     uint64_t id;
-    uint32_t prompt_first, prompt_count, pos, end;
+    uint32_t prompt_first, prompt_count, pos, end, class_index;
 } sequence;
 
 struct lac_engine {
     lac_model model;
     sequence sequences[FAKE_SLOTS * 4];
     uint32_t count;
-    uint64_t steps, output;
+    uint64_t steps, output, reruns;
+    uint32_t classes_count; /* full included */
+    uint64_t requests[LAC_CLASSES_MAX];
+    uint32_t shadow_left, shadow_tokens; /* steps; 0 = none is scored */
 };
 
 lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out, lac_error *err)
@@ -31,6 +35,7 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
     engine->model.vocab = FAKE_VOCAB;
     snprintf(engine->model.name, sizeof(engine->model.name), "fake");
     snprintf(engine->model.architecture, sizeof(engine->model.architecture), "llama");
+    engine->classes_count = options->classes_count + 1;
     *out = engine;
     return LAC_OK;
 }
@@ -64,6 +69,7 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .running = engine->count,
                               .steps = engine->steps,
                               .output_tokens = engine->output,
+                              .class_reruns = engine->reruns,
                               .active_layers = 3};
 }
 
@@ -76,6 +82,7 @@ lac_status lac_engine_submit(lac_engine *engine, const lac_engine_request *reque
         .prompt_first = request->prompt[0],
         .prompt_count = (uint32_t)request->prompt_count,
         .pos = (uint32_t)request->accepted_count,
+        .class_index = request->class_index,
         .end = request->sampling.max_tokens > 0 ? request->sampling.max_tokens : UINT32_MAX};
     atomic_fetch_add(&fake->submitted, 1);
     atomic_store(&fake->running, engine->count);
@@ -124,14 +131,97 @@ bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg)
         } else if (s->pos >= s->end) {
             event.finish = LAC_FINISH_LENGTH;
         }
-        if (event.finish != LAC_FINISH_NONE)
-            sequence_drop(engine, i);
+        lac_engine_account account;
+        if (event.finish != LAC_FINISH_NONE) {
+            bool rerun = s->prompt_first == FAKE_PROMPT_RERUN;
+            engine->reruns += rerun;
+            uint32_t class_index = rerun ? 0 : s->class_index;
+            engine->requests[class_index]++;
+            account = (lac_engine_account){.class_index = class_index,
+                                           .class_name = class_index ? "one" : "full",
+                                           .layers = 3,
+                                           .active_layers = 3,
+                                           .skip_rate = class_index ? 0.25 : 0,
+                                           .flops = 1e6,
+                                           .rerun = rerun};
+            event.account = &account;
+        }
         engine->output++;
         sink(arg, &event);
+        if (event.finish != LAC_FINISH_NONE)
+            sequence_drop(engine, i);
     }
     engine->steps++;
     atomic_fetch_add(&fake->steps, 1);
     return true;
+}
+
+/* ---- classes ---- */
+
+bool lac_engine_class_read(const lac_engine *engine, uint32_t index, lac_engine_class_facts *out)
+{
+    if (index >= engine->classes_count)
+        return false;
+    *out = (lac_engine_class_facts){.name = index ? "one" : "full",
+                                    .mask = index ? "A1" : "",
+                                    .live = true,
+                                    .active_layers = 3,
+                                    .skip_rate = index ? 0.25 : 0,
+                                    .cost = index ? 0.75 : 1,
+                                    .requests = engine->requests[index]};
+    return true;
+}
+
+lac_status lac_engine_shadow_start(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
+                                   size_t prompt_count, size_t count, lac_error *err)
+{
+    (void)err, (void)tokens;
+    if (engine->count > 0 || engine->shadow_left > 0 || class_index != 1)
+        abort();
+    atomic_fetch_add(&fake->shadow_starts, 1);
+    engine->shadow_left = FAKE_SHADOW_STEPS;
+    engine->shadow_tokens = (uint32_t)(count - prompt_count);
+    return LAC_OK;
+}
+
+bool lac_engine_shadow_step(lac_engine *engine, lac_engine_shadow *out, lac_status *status)
+{
+    if (engine->count > 0 || engine->shadow_left == 0)
+        abort();
+    usleep(2000);
+    *status = LAC_OK;
+    *out = (lac_engine_shadow){engine->shadow_tokens, 0.5, 0.75};
+    return --engine->shadow_left == 0;
+}
+
+void lac_engine_shadow_stop(lac_engine *engine)
+{
+    engine->shadow_left = 0;
+    atomic_fetch_add(&fake->shadow_stops, 1);
+}
+
+/* ---- the plan: one class ---- */
+
+lac_status lac_plan_load(const char *path, const lac_model *model, lac_plan **out, lac_error *err)
+{
+    (void)path, (void)model, (void)err;
+    lac_plan *plan = lac_alloc(1, sizeof(*plan));
+    plan->classes_count = 1;
+    lac_sha256("fake", 4, &plan->model_digest);
+    lac_plan_class *one = &plan->classes[0];
+    snprintf(one->name, sizeof(one->name), "one");
+    one->digest.bytes[0] = 1;
+    lac_mask_set(&one->mask, 2);
+    one->serves[LAC_INPUT_CODE].tier = LAC_TIER_GOLD;
+    one->serves[LAC_INPUT_CODE].certificate.kl_upper = 0.0078125;
+    *out = plan;
+    return LAC_OK;
+}
+
+void lac_plan_destroy(lac_plan **plan)
+{
+    free(*plan);
+    *plan = NULL;
 }
 
 /* ---- the tokenizer: one token a byte ---- */

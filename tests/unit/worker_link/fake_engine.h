@@ -12,6 +12,8 @@ enum {
     FAKE_SLOTS = 8,
     FAKE_PROMPT_BUSY = 998,  /* a prompt that starts with it is answered LAC_BUSY */
     FAKE_PROMPT_FAULT = 997, /* ends with an error after three tokens */
+    FAKE_PROMPT_RERUN = 996, /* ends as full, whatever class it began as */
+    FAKE_SHADOW_STEPS = 50,  /* of one score */
     FAKE_TOKEN_BASE = 100    /* token at position p is FAKE_TOKEN_BASE + p % 100 */
 };
 
@@ -19,6 +21,7 @@ enum {
 typedef struct {
     _Atomic uint32_t step_us; /* how long a step takes */
     _Atomic uint64_t steps, submitted, cancelled, running;
+    _Atomic uint64_t shadow_starts, shadow_stops;
 } fake_state;
 extern fake_state *fake;
 

@@ -49,6 +49,11 @@ static void take_item(const lac_step_item *item)
     s->error = item->error;
     s->usage = item->usage;
     memcpy(s->reason, item->reason, sizeof(s->reason));
+    if (item->account != NULL) {
+        s->accounts++;
+        s->account = *item->account;
+        snprintf(s->mask, sizeof(s->mask), "%s", item->account->mask ? item->account->mask : "");
+    }
 }
 
 static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
@@ -64,6 +69,8 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
     switch (e->type) {
     case LAC_MSG_HELLO:
         rig.hello = msg->body.hello;
+        for (uint32_t i = 0; i < rig.hello.classes_count && i < RIG_CLASSES; i++)
+            rig.classes[i] = msg->body.hello.classes[i];
         ck_assert_uint_le(rig.hello.running_count, RIG_RUNNING);
         for (uint32_t i = 0; i < rig.hello.running_count; i++)
             rig.running[i] = msg->body.hello.running[i];
@@ -79,6 +86,10 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
         rig.outputs++;
         for (uint32_t i = 0; i < msg->body.step_output.items_count; i++)
             take_item(&msg->body.step_output.items[i]);
+        break;
+    case LAC_MSG_SHADOW:
+        rig.shadows++;
+        rig.shadow = msg->body.shadow;
         break;
     case LAC_MSG_DRAINED: rig.drained++; break;
     default: ck_abort_msg("a rank sent %s", lac_msg_name(e->type));
@@ -131,6 +142,7 @@ int rig_rank_main(char **argv)
                                 .group = "g0",
                                 .model_name = "",
                                 .chat_family = chat_family,
+                                .plan = strcmp(model, "fake.gguf") == 0 ? "fake.plan" : "",
                                 .engine = {.model_path = model}};
     lac_link *link = NULL;
     lac_error err;

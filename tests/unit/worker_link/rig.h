@@ -10,7 +10,7 @@
 #include "base/msg.h"
 #include "fake_engine.h"
 
-enum { RIG_STREAMS = 32, RIG_TEXT = 1 << 16, RIG_RUNNING = 16 };
+enum { RIG_STREAMS = 32, RIG_TEXT = 1 << 16, RIG_RUNNING = 16, RIG_CLASSES = 2 };
 
 /* What came for one request, of any attempt. */
 typedef struct {
@@ -24,6 +24,9 @@ typedef struct {
     lac_status error;
     lac_usage usage;
     char reason[LAC_REASON_MAX + 1];
+    uint32_t accounts;
+    lac_run_account account; /* the last; its mask is the next field */
+    char mask[64];
 } rig_stream_t;
 
 typedef struct {
@@ -39,6 +42,9 @@ typedef struct {
     uint64_t last_seq;
     lac_hello hello;
     lac_running running[RIG_RUNNING];
+    lac_class_facts classes[RIG_CLASSES]; /* their masks are gone */
+    uint32_t shadows;
+    lac_shadow shadow; /* the last */
     lac_heartbeat beat;
     rig_stream_t streams[RIG_STREAMS];
     uint32_t streams_count;

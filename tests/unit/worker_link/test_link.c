@@ -463,6 +463,126 @@ START_TEST(an_idle_rank_sleeps)
 }
 END_TEST
 
+/* ---- classes ---- */
+
+static lac_dispatch ask_as(uint64_t request, uint8_t class_byte, uint32_t max_tokens)
+{
+    lac_dispatch ask = rig_ask(request, 1, max_tokens);
+    ask.has_class = true;
+    ask.class_digest.bytes[0] = class_byte;
+    ask.input_type = LAC_INPUT_CODE;
+    return ask;
+}
+
+START_TEST(hello_announces_what_the_engine_runs)
+{
+    rig_start();
+    ck_assert_uint_eq(rig.hello.classes_count, 1);
+    const lac_class_facts *c = &rig.classes[0];
+    ck_assert_str_eq(c->name, "one");
+    ck_assert_uint_eq(c->digest.bytes[0], 1);
+    ck_assert_int_eq(c->serves[LAC_INPUT_CODE].tier, LAC_TIER_GOLD);
+    ck_assert_float_eq(c->serves[LAC_INPUT_CODE].kl_upper, 0.0078125f);
+    ck_assert_int_eq(c->serves[LAC_INPUT_STRUCTURED].tier, LAC_TIER_NONE);
+    ck_assert_float_eq(c->skip_rate, 0.25f);
+    ck_assert_float_eq(c->cost, 0.75f);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(a_dispatch_names_its_class)
+{
+    rig_start();
+    lac_dispatch ask = ask_as(1, 1, 5);
+    rig_dispatch_ask(&ask);
+    rig_dispatch(2, 1, 1, 5);
+    RIG_UNTIL(rig_stream(1)->finish && rig_stream(2)->finish, 5000);
+    ck_assert_uint_eq(rig_stream(1)->accounts, 1); /* with the end alone */
+    ck_assert_str_eq(rig_stream(1)->account.class_name, "one");
+    ck_assert_str_eq(rig_stream(1)->mask, "A1");
+    ck_assert_str_eq(rig_stream(1)->account.why, "");
+    ck_assert_float_eq(rig_stream(1)->account.skip_rate, 0.25f);
+    ck_assert_str_eq(rig_stream(2)->account.class_name, "full");
+    RIG_UNTIL(rig.beat.classes_count == 2 && rig.beat.classes[1].requests == 1, 2000);
+    ck_assert_uint_eq(rig.beat.classes[1].index, 1);
+    ck_assert_uint_eq(rig.beat.class_unknown, 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(an_unknown_class_runs_in_full_and_says_so)
+{
+    rig_start();
+    lac_dispatch ask = ask_as(1, 2, 5);
+    rig_dispatch_ask(&ask);
+    ask = ask_as(2, 77, 5);
+    rig_dispatch_ask(&ask);
+    RIG_UNTIL(rig_stream(1)->finish && rig_stream(2)->finish, 5000);
+    for (uint64_t i = 1; i <= 2; i++) {
+        expect_whole(rig_stream(i), 5);
+        ck_assert_str_eq(rig_stream(i)->account.class_name, "full");
+        ck_assert_ptr_nonnull(strstr(rig_stream(i)->account.why, "does not have the class"));
+    }
+    RIG_UNTIL(rig.beat.class_unknown == 2, 2000);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(a_rerun_is_counted_and_named)
+{
+    rig_start();
+    lac_dispatch ask = ask_as(1, 1, 5);
+    uint32_t ids[] = {FAKE_PROMPT_RERUN, 2, 3};
+    ask.prompt.ids = ids;
+    ask.shadow = true;
+    rig_dispatch_ask(&ask);
+    RIG_UNTIL(rig_stream(1)->finish == LAC_FINISH_LENGTH, 5000);
+    ck_assert_str_eq(rig_stream(1)->account.class_name, "full");
+    ck_assert_ptr_nonnull(strstr(rig_stream(1)->account.why, "again in full"));
+    RIG_UNTIL(rig.beat.class_reruns == 1, 2000);
+    rig_turn(200);
+    ck_assert_uint_eq(rig.shadows, 0); /* it did not end as its class */
+    rig_stop();
+}
+END_TEST
+
+START_TEST(a_sampled_request_is_scored_when_nothing_runs)
+{
+    rig_start();
+    lac_dispatch ask = ask_as(1, 1, 7);
+    ask.shadow = true;
+    rig_dispatch_ask(&ask);
+    ask = ask_as(2, 1, 9); /* not sampled */
+    rig_dispatch_ask(&ask);
+    RIG_UNTIL(rig.shadows == 1, 5000);
+    ck_assert_uint_eq(rig.shadow.class_digest.bytes[0], 1);
+    ck_assert_int_eq(rig.shadow.input_type, LAC_INPUT_CODE);
+    ck_assert_uint_eq(rig.shadow.tokens, 7);
+    ck_assert_double_eq(rig.shadow.kl_mean, 0.5);
+    RIG_UNTIL(rig.beat.shadows == 1, 2000);
+    rig_turn(200);
+    ck_assert_uint_eq(rig.shadows, 1);
+    rig_stop();
+}
+END_TEST
+
+/* A request that comes meanwhile does not wait, and the score begins anew afterwards. */
+START_TEST(scoring_gives_way)
+{
+    rig_start();
+    lac_dispatch ask = ask_as(1, 1, 7);
+    ask.shadow = true;
+    rig_dispatch_ask(&ask);
+    RIG_UNTIL(atomic_load(&fake->shadow_starts) == 1, 5000);
+    rig_dispatch(2, 1, 1, 5);
+    RIG_UNTIL(rig_stream(2)->finish == LAC_FINISH_LENGTH, 5000);
+    ck_assert_uint_eq(atomic_load(&fake->shadow_stops), 1);
+    RIG_UNTIL(rig.shadows == 1, 5000);
+    ck_assert_uint_eq(atomic_load(&fake->shadow_starts), 2);
+    rig_stop();
+}
+END_TEST
+
 Suite *suite_link(void)
 {
     Suite *suite = suite_create("link");
@@ -492,6 +612,12 @@ Suite *suite_link(void)
     tcase_add_test(tc, a_second_signal_does_not_wait);
     tcase_add_test(tc, a_drain_ends_at_its_deadline);
     tcase_add_test(tc, an_idle_rank_sleeps);
+    tcase_add_test(tc, hello_announces_what_the_engine_runs);
+    tcase_add_test(tc, a_dispatch_names_its_class);
+    tcase_add_test(tc, an_unknown_class_runs_in_full_and_says_so);
+    tcase_add_test(tc, a_rerun_is_counted_and_named);
+    tcase_add_test(tc, a_sampled_request_is_scored_when_nothing_runs);
+    tcase_add_test(tc, scoring_gives_way);
     suite_add_tcase(suite, tc);
     return suite;
 }

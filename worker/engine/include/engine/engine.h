@@ -77,11 +77,24 @@ typedef struct {
     uint32_t units_zeroed;               /* provably zero in the file */
     uint64_t unit_tokens, unit_tokens_skipped;
     double flops;
+    uint64_t class_reruns;  /* sequences whose class failed, run again in full */
+    uint64_t dropped_bytes; /* weights of units that are not in memory */
 } lac_engine_stats;
 void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out);
 
 /* The number of a class by name; false when there is none. */
 bool lac_engine_class_find(const lac_engine *engine, const char *name, uint32_t *index);
+/* A class as this engine runs it; false when there is no such number. Texts live as long as the
+ * engine; facts never change, counters do. */
+typedef struct {
+    const char *name, *mask; /* the mask as it was given, canonical text; "" for full */
+    bool live;
+    uint32_t active_layers;
+    double skip_rate, cost_skip_rate; /* of a row */
+    double cost;                      /* weight bytes a row reads, of those of full */
+    uint64_t requests, tokens;        /* that ended as this class; rows run as it */
+} lac_engine_class_facts;
+bool lac_engine_class_read(const lac_engine *engine, uint32_t index, lac_engine_class_facts *out);
 /* State of a unit in this engine. Of an erased one *record (or NULL) says what stays of it. */
 lac_unit_state lac_engine_unit(const lac_engine *engine, uint32_t unit, lac_unit_record *record);
 
@@ -125,6 +138,7 @@ typedef struct {
     uint64_t tokens;       /* rows run */
     double flops;
     uint64_t kv_bytes; /* of the pages it held, at most */
+    bool rerun;        /* its class failed in mid-request: what followed ran as `class_index` */
 } lac_engine_account;
 
 /* What one sequence gained in a step; pointers live until the callback returns. */
@@ -156,5 +170,22 @@ lac_status lac_engine_score_as(lac_engine *engine, uint32_t class_index, const u
 lac_status lac_engine_score_from(lac_engine *engine, uint32_t class_index, uint32_t class_from,
                                  const uint32_t *tokens, size_t count, lac_engine_row row,
                                  void *arg, lac_error *err);
+
+/* Scores tokens that a class produced: mean KL divergence from full to the class, and how often both
+ * prefer the same token, over positions prompt_count … count − 1. Done in small steps, so that a
+ * caller who has requests to serve is free again soon. One at a time. */
+typedef struct {
+    uint32_t tokens; /* positions scored */
+    double kl_mean;  /* nats */
+    double top1_agree;
+} lac_engine_shadow;
+/* Copies the tokens. LAC_BUSY while sequences are live, another is scored, or pages are short. */
+lac_status lac_engine_shadow_start(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
+                                   size_t prompt_count, size_t count, lac_error *err);
+/* Runs the next rows. True at its end: *status says how it went, *out is filled when it went well.
+ * Nothing may be submitted before the end, or the stop. */
+bool lac_engine_shadow_step(lac_engine *engine, lac_engine_shadow *out, lac_status *status);
+/* Gives it up; a no-op when none runs. */
+void lac_engine_shadow_stop(lac_engine *engine);
 
 #endif

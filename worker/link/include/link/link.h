@@ -16,6 +16,7 @@ typedef struct {
     const char *model_name;  /* "" = the model's own */
     const char *chat_family; /* "" = recognised from the model's template */
     uint8_t incarnation[16]; /* drawn by who started this rank; zero = the coordinator gives one */
+    const char *plan;        /* file of classes; "" = full alone */
     lac_engine_options engine;
 } lac_link_options;
 

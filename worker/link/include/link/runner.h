@@ -38,6 +38,10 @@ typedef struct {
     uint32_t *accepted;
     size_t accepted_count;
     lac_sampling sampling; /* its bias array too */
+    uint32_t class_index;
+    bool shadow; /* score it again in full when it has ended */
+    lac_digest class_digest;
+    lac_input_type input_type;
 } lac_runner_sequence;
 /* Commands that still fit the ring. Pushing into a full one is a bug, so the link keeps room for a
  * cancel of everything that runs. */
@@ -51,7 +55,11 @@ void lac_runner_cancel(lac_runner *runner, uint64_t id);
 lac_report *lac_runner_take(lac_runner *runner);
 void lac_runner_give_back(lac_runner *runner, lac_report *report);
 
+/* The oldest score not yet taken; false when there is none. */
+bool lac_runner_shadow_take(lac_runner *runner, lac_shadow *out);
+
 /* Valid from start to stop. */
+const lac_engine *lac_runner_engine(const lac_runner *runner); /* only its read-only parts */
 const lac_model *lac_runner_model(const lac_runner *runner);
 const lac_tokenizer *lac_runner_tokenizer(const lac_runner *runner);
 /* As the engine was after loading. */
@@ -67,6 +75,8 @@ typedef struct {
     uint32_t running, queued;
     uint32_t itl_us, prefill_us;
     uint32_t active_layers;
+    uint64_t class_reruns, shadows;
+    uint64_t class_requests[LAC_CLASSES_MAX], class_tokens[LAC_CLASSES_MAX];
 } lac_runner_progress;
 void lac_runner_progress_read(const lac_runner *runner, lac_runner_progress *out);
 

@@ -1,0 +1,253 @@
+/* A class that fails in mid-request: its sequences go on in full, nothing that was said is taken
+ * back, and others do not notice. Shadow scoring against scoring by hand. Reaches into the engine
+ * to put a backend between that fails as told. */
+#include <math.h>
+
+#include "parts.h"
+#include "runner.h"
+
+#define MODEL LAC_TINY_DIR "/tiny-llama-q4_1.gguf" /* 3 layers */
+enum { ANSWER = 24, PROMPT = 40 };
+
+static runner run, other;
+static lac_engine_account accounts[RUNNER_SEQUENCES_MAX];
+
+/* ---- a backend that fails steps of classes ---- */
+
+static lac_backend_ops bent;
+static lac_status (*true_run)(lac_backend *, const lac_op *, size_t, lac_batch *, lac_error *);
+static uint32_t good_steps; /* class steps that still go well */
+static bool with_nan;
+
+static lac_status bent_run(lac_backend *backend, const lac_op *ops, size_t count, lac_batch *batch,
+                           lac_error *err)
+{
+    lac_status status = true_run(backend, ops, count, batch, err);
+    if (!batch->unit_rows || status != LAC_OK)
+        return status;
+    if (good_steps > 0) {
+        good_steps--;
+        return LAC_OK;
+    }
+    if (!with_nan)
+        return lac_fail(err, LAC_EINTERNAL, "told to");
+    for (uint32_t i = 0; i < batch->logit_rows_count; i++)
+        batch->logit_rows[i].best_logit = NAN;
+    return LAC_OK;
+}
+
+static lac_engine *engine_make(bool bend)
+{
+    static lac_engine_class one;
+    one = (lac_engine_class){.name = "one"};
+    ck_assert_int_eq(lac_mask_parse("A1,F2", 3, &one.mask, NULL), LAC_OK);
+    lac_engine_options options = {
+        .model_path = MODEL, .threads = 1, .slots = 4, .classes = &one, .classes_count = 1};
+    lac_engine *engine = runner_engine(&options);
+    if (bend) {
+        bent = *engine->table;
+        true_run = bent.run;
+        bent.run = bent_run;
+        engine->table = &bent;
+    }
+    return engine;
+}
+
+static const uint32_t *prompt(void)
+{
+    static uint32_t tokens[PROMPT];
+    for (uint32_t t = 0; t < PROMPT; t++)
+        tokens[t] = 3 + (t * 37 + t * t * 5) % 270;
+    return tokens;
+}
+
+static void sink(void *arg, const lac_engine_event *event)
+{
+    runner_sink(arg, event);
+    if (event->account)
+        accounts[event->id] = *event->account;
+}
+
+static void submit(lac_engine *engine, uint64_t id, uint32_t class_index, const uint32_t *accepted,
+                   size_t count)
+{
+    lac_engine_request request = {.id = id,
+                                  .prompt = prompt(),
+                                  .prompt_count = PROMPT,
+                                  .accepted = accepted,
+                                  .accepted_count = count,
+                                  .sampling = runner_greedy(ANSWER),
+                                  .class_index = class_index};
+    request.sampling.ignore_eos = true;
+    ck_assert_int_eq(lac_engine_submit(engine, &request, NULL), LAC_OK);
+}
+
+static void drain(lac_engine *engine, runner *out)
+{
+    while (lac_engine_step(engine, sink, out))
+        ;
+}
+
+/* What full makes of the prompt and the first `kept` tokens of the class. */
+static void expect_full_after(const runner_result *got, uint32_t kept)
+{
+    lac_engine *engine = engine_make(false);
+    memset(&other, 0, sizeof other);
+    submit(engine, 9, 0, got->tokens, kept);
+    drain(engine, &other);
+    ck_assert_uint_eq(other.results[9].tokens_count, ANSWER - kept);
+    ck_assert_mem_eq(got->tokens + kept, other.results[9].tokens,
+                     (ANSWER - kept) * sizeof *got->tokens);
+    lac_engine_destroy(&engine);
+}
+
+START_TEST(a_failed_class_goes_on_in_full)
+{
+    enum { GOOD = 6 };
+    lac_engine *engine = engine_make(true);
+    memset(&run, 0, sizeof run);
+    good_steps = GOOD;
+    with_nan = _i == 1;
+    submit(engine, 1, 1, NULL, 0);
+    drain(engine, &run);
+    const runner_result *r = &run.results[1];
+    ck_assert_int_eq(r->finish, LAC_FINISH_LENGTH);
+    ck_assert_uint_eq(r->tokens_count, ANSWER);
+    ck_assert_str_eq(accounts[1].class_name, "full");
+    ck_assert(accounts[1].rerun);
+    ck_assert(accounts[1].skip_rate > 0); /* what the class ran counts too */
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
+    ck_assert_uint_eq(stats.class_reruns, 1);
+    ck_assert_uint_eq(stats.kv_pages_used, 0);
+    lac_engine_destroy(&engine);
+    expect_full_after(r, GOOD); /* the prompt is one step, each token one more */
+}
+END_TEST
+
+START_TEST(others_do_not_notice)
+{
+    lac_engine *engine = engine_make(true);
+    memset(&run, 0, sizeof run);
+    good_steps = 3;
+    with_nan = false;
+    submit(engine, 1, 1, NULL, 0);
+    submit(engine, 2, 0, NULL, 0);
+    drain(engine, &run);
+    ck_assert_int_eq(run.results[1].finish, LAC_FINISH_LENGTH);
+    ck_assert(accounts[1].rerun && !accounts[2].rerun);
+    expect_full_after(&run.results[2], 0);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
+/* ---- shadow scoring ---- */
+
+typedef struct {
+    float *rows; /* [count × vocab] */
+    size_t vocab;
+} kept_rows;
+
+static void keep_row(void *arg, size_t index, const float *logits)
+{
+    kept_rows *kept = arg;
+    memcpy(kept->rows + index * kept->vocab, logits, kept->vocab * sizeof(float));
+}
+
+static double log_p(const float *logits, size_t vocab, size_t v)
+{
+    long double sum = 0;
+    for (size_t i = 0; i < vocab; i++)
+        sum += expl((long double)logits[i]);
+    return (double)((long double)logits[v] - logl(sum));
+}
+
+START_TEST(a_score_is_the_divergence_from_full)
+{
+    enum { COUNT = PROMPT + ANSWER };
+    lac_engine *engine = engine_make(false);
+    memset(&run, 0, sizeof run);
+    submit(engine, 1, 1, NULL, 0);
+    drain(engine, &run);
+    uint32_t tokens[COUNT];
+    memcpy(tokens, prompt(), PROMPT * sizeof *tokens);
+    memcpy(tokens + PROMPT, run.results[1].tokens, ANSWER * sizeof *tokens);
+
+    lac_error err = {0};
+    lac_engine_shadow got;
+    lac_status status = LAC_BUSY;
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, tokens, PROMPT, COUNT, &err), LAC_OK);
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, tokens, PROMPT, COUNT, &err), LAC_BUSY);
+    int steps = 1;
+    while (!lac_engine_shadow_step(engine, &got, &status))
+        steps++;
+    ck_assert_int_eq(status, LAC_OK);
+    ck_assert_int_gt(steps, 1);
+    ck_assert_uint_eq(got.tokens, ANSWER);
+
+    kept_rows sides[2];
+    for (uint32_t c = 0; c < 2; c++) {
+        sides[c].vocab = lac_engine_model(engine)->vocab;
+        sides[c].rows = lac_alloc(COUNT * sides[c].vocab, sizeof(float));
+        ck_assert_int_eq(lac_engine_score_as(engine, c, tokens, COUNT, keep_row, &sides[c], &err),
+                         LAC_OK);
+    }
+    double kl = 0;
+    for (size_t at = PROMPT - 1; at < COUNT - 1; at++)
+        for (size_t v = 0; v < sides[0].vocab; v++) {
+            double full = log_p(sides[0].rows + at * sides[0].vocab, sides[0].vocab, v);
+            kl +=
+                exp(full) * (full - log_p(sides[1].rows + at * sides[1].vocab, sides[1].vocab, v));
+        }
+    ck_assert_double_gt(kl, 0);
+    ck_assert_double_eq_tol(got.kl_mean, kl / ANSWER, 1e-5 * kl);
+    for (int c = 0; c < 2; c++)
+        free(sides[c].rows);
+
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
+    ck_assert_uint_eq(stats.kv_pages_used, 0);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
+START_TEST(a_stopped_score_leaves_nothing)
+{
+    lac_engine *engine = engine_make(false);
+    lac_error err;
+    lac_engine_shadow got;
+    lac_status status;
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, prompt(), 8, PROMPT, &err), LAC_OK);
+    ck_assert(!lac_engine_shadow_step(engine, &got, &status));
+    lac_engine_shadow_stop(engine);
+    lac_engine_shadow_stop(engine);
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
+    ck_assert_uint_eq(stats.kv_pages_used, 0);
+    memset(&run, 0, sizeof run);
+    submit(engine, 1, 0, NULL, 0);
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, prompt(), 8, PROMPT, &err), LAC_BUSY);
+    drain(engine, &run);
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 2, prompt(), 8, PROMPT, &err), LAC_EINVAL);
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, prompt(), 8, 8, &err), LAC_EINVAL);
+    ck_assert_int_eq(lac_engine_shadow_start(engine, 1, prompt(), 8, PROMPT, &err), LAC_OK);
+    lac_engine_destroy(&engine); /* with a score in progress */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rerun and shadow");
+    TCase *tc = tcase_create("engine");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, a_failed_class_goes_on_in_full, 0, 2);
+    tcase_add_test(tc, others_do_not_notice);
+    tcase_add_test(tc, a_score_is_the_divergence_from_full);
+    tcase_add_test(tc, a_stopped_score_leaves_nothing);
+    suite_add_tcase(suite, tc);
+    SRunner *check = srunner_create(suite);
+    srunner_run_all(check, CK_NORMAL);
+    int failed = srunner_ntests_failed(check);
+    srunner_free(check);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
