@@ -300,15 +300,20 @@ static bool heard(void)
     return pair.received;
 }
 
-static void make_pair(const char *endpoint)
+static void make_pair_of(lac_socket_kind kind, const char *endpoint)
 {
-    pair.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, endpoint, &router_events);
+    pair.router = open_socket(kind, endpoint, &router_events);
     pair.dealer = open_socket(LAC_SOCKET_CONNECT, lac_socket_endpoint(pair.router), &dealer_events);
     lac_msg msg = cancel(1);
     lac_status status = lac_socket_send(pair.dealer, 1, &msg, &err);
     ck_assert(status == LAC_BUSY || status == LAC_OK);
     run_until(heard);
     ck_assert_uint_eq(pair.peer, 1);
+}
+
+static void make_pair(const char *endpoint)
+{
+    make_pair_of(LAC_SOCKET_LISTEN_WORKERS, endpoint);
 }
 
 static bool is_lost(void)
@@ -371,9 +376,12 @@ static bool dealer_got_some(void)
     return pair.at_dealer >= 3;
 }
 
+/* On the client plane: one who takes nothing answers no heartbeat either (it waits behind what is
+ * not taken), so after HEARTBEAT_TIMEOUT it is gone instead of busy. Three seconds are too few to
+ * fill a worker's queue of 1,000 under a sanitizer; 200 messages within fifteen are not. */
 START_TEST(a_slow_peer_is_busy_and_others_are_not)
 {
-    make_pair("tcp://127.0.0.1:0");
+    make_pair_of(LAC_SOCKET_LISTEN_CLIENTS, "tcp://127.0.0.1:0");
     uint64_t quick = pair.peer;
     void *context, *slow = mute(lac_socket_endpoint(pair.router), &context);
     run_until(mute_heard);
@@ -407,10 +415,13 @@ START_TEST(a_slow_peer_is_busy_and_others_are_not)
 }
 END_TEST
 
+/* Once: a second one, sent because the first was not there yet, would look like a stale one. */
 static bool at_twenty(void)
 {
-    if (pair.last_seq < 20)
-        try_send(20);
+    static bool sent;
+    lac_msg msg = cancel(20);
+    if (!sent)
+        sent = lac_socket_send(pair.dealer, 1, &msg, NULL) == LAC_OK;
     return pair.last_seq >= 20;
 }
 
