@@ -43,8 +43,9 @@ def busy_ports_are_named():
 def bad_options_are_named():
     for arguments in [("--http", "here"), ("--http", "127.0.0.1:70000"), ("--nonsense", "1"),
                       ("--policy", "best")]:
-        done = coordinator(*arguments)
-        assert done.returncode == 2 and arguments[1] in done.stderr or arguments[0] in done.stderr, done
+        done = coordinator(*FREE, *arguments)
+        assert done.returncode == 2, done
+        assert arguments[1] in done.stderr or arguments[0] in done.stderr, done
 
 
 def memory_of_workers():
