@@ -233,7 +233,7 @@ class Cluster:
 
     def post(self, path, body, headers=None):
         """(status, headers, object or text) of one POST; `body` is an object or bytes."""
-        connection = http.client.HTTPConnection(self.http, timeout=120)
+        connection = http.client.HTTPConnection(self.http, timeout=300)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
             connection.request("POST", path, data, headers or {})

@@ -50,15 +50,14 @@ def bad_options_are_named():
 
 def memory_of_workers():
     """Resident memory ≤ model file + pool + 100 MiB after real work."""
-    # A full chunk of a long prompt may take seconds on one thread of a loaded machine.
-    known = [r"SUSPECT: busy without a step"]
-    with Cluster(workers=1, worker_arguments=["--kv-mem", "64M"], warnings=known) as c:
+    pool = 80  # MiB: the long prompt fills most of it
+    with Cluster(workers=1, worker_arguments=["--kv-mem", f"{pool}M"]) as c:
         for prompt in PROMPTS:
             c.answer(chat(prompt))
-        c.answer(chat("word " * 600, max_tokens=16))
+        c.answer(chat("word " * 3000, max_tokens=16))
         with open(f"/proc/{c.workers[0].pid}/status") as f:
             rss = int(next(line for line in f if line.startswith("VmHWM")).split()[1]) * 1024
-        limit = os.path.getsize(model_file()) + (64 << 20) + (100 << 20)
+        limit = os.path.getsize(model_file()) + (pool << 20) + (100 << 20)
         print(f"worker's peak {rss >> 20} MiB, allowed {limit >> 20} MiB")
         assert os.environ.get("LACUNA_SANITIZED") or rss <= limit, (rss, limit)
 
@@ -78,8 +77,7 @@ def sigterm_drains():
         asking.join(60)
         assert answers and len(answers[0]) > 100, answers
         assert c.coordinator.wait(20) == 0
-        # Its worker waits for a new coordinator; it ends cleanly when told to.
-        c.warnings.append(r"coordinator")
+        # Its worker waits for a new coordinator and ends cleanly when told to, without a warning.
 
 
 main(wide_binds_are_refused, busy_ports_are_named, bad_options_are_named, memory_of_workers,
