@@ -220,91 +220,125 @@ START_TEST(preempting_a_sharer_frees_what_is_its_own)
 END_TEST
 
 /* Requests arrive at random and run to random lengths in a pool that holds a few of them. */
+enum { REQUESTS = 40, PAGES0 = 24, PAGES1 = 13 };
+
 typedef struct {
     lac_sched_sequence s;
-    uint32_t total, preemptions, id;
+    uint32_t total, id;
 } simulated;
+
+typedef struct {
+    lac_rng rng;
+    simulated live[COUNT_MAX];
+    uint32_t count, arrived, done, preemptions;
+    bool finished[REQUESTS];
+    uint32_t free0, free1; /* pages of the two sizes: a block takes two and one */
+} world;
+
+static void arrive(world *w)
+{
+    while (w->arrived < REQUESTS && w->count < COUNT_MAX && lac_rng_below(&w->rng, 3) == 0) {
+        uint32_t prompt = 1 + (uint32_t)lac_rng_below(&w->rng, 150);
+        simulated *n = &w->live[w->count++];
+        *n = (simulated){.s = waiting(prompt), .id = w->arrived++};
+        n->s.cost[1] = 1;
+        n->total = prompt + 1 + (uint32_t)lac_rng_below(&w->rng, 12 * BLOCK - prompt - 1);
+    }
+}
+
+static void ask(const world *w)
+{
+    static lac_sched_sequence input[COUNT_MAX];
+    for (uint32_t i = 0; i < w->count; i++) {
+        input[i] = w->live[i].s;
+        input[i].owned = input[i].alone = input[i].blocks;
+    }
+    lac_sched_budget budget = budget_of(w->free0);
+    budget.pages_free[1] = w->free1;
+    budget.rows_max = 64;
+    budget.row_us = 1500;
+    budget.decode_us = 3000;
+    decide(input, w->count, &budget);
+    ck_assert_uint_gt(order.rows, 0);
+    ck_assert_uint_le(order.rows, 64);
+}
+
+static void give_back(world *w, const lac_sched_sequence *s)
+{
+    w->free0 += s->blocks * 2;
+    w->free1 += s->blocks;
+}
+
+static void preempt(world *w)
+{
+    for (uint32_t i = 0; i < order.preempted_count; i++) {
+        lac_sched_sequence *s = &w->live[preempted[i]].s;
+        give_back(w, s);
+        s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREEMPT);
+        s->blocks = s->computed = 0;
+        w->preemptions++;
+    }
+}
+
+/* One run of the step; true when its sequence has its last token. */
+static bool run(world *w, const lac_sched_run *r)
+{
+    lac_sched_sequence *s = &w->live[r->sequence].s;
+    if (s->state == LAC_SEQUENCE_WAITING)
+        s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
+    s->computed += r->rows;
+    ck_assert_uint_le(s->computed, s->tokens);
+    uint32_t blocks = (s->computed + BLOCK - 1) / BLOCK;
+    if (blocks > s->blocks) {
+        ck_assert_uint_ge(w->free0, (blocks - s->blocks) * 2);
+        ck_assert_uint_ge(w->free1, blocks - s->blocks);
+        w->free0 -= (blocks - s->blocks) * 2;
+        w->free1 -= blocks - s->blocks;
+        s->blocks = blocks;
+    }
+    if (s->computed < s->tokens)
+        return false;
+    if (s->state == LAC_SEQUENCE_PREFILL)
+        s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREFILLED);
+    return ++s->tokens == w->live[r->sequence].total;
+}
+
+static void take_away(world *w, const bool *gone)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (!gone[i]) {
+            w->live[kept++] = w->live[i];
+            continue;
+        }
+        give_back(w, &w->live[i].s);
+        ck_assert(!w->finished[w->live[i].id]);
+        w->finished[w->live[i].id] = true;
+        w->done++;
+    }
+    w->count = kept;
+}
 
 static void simulate(uint64_t seed)
 {
-    enum { REQUESTS = 40, PAGES0 = 24, PAGES1 = 13 };
-    lac_rng rng;
-    lac_rng_seed(&rng, seed);
-    static simulated live[COUNT_MAX];
-    uint32_t count = 0, arrived = 0, done = 0, preemptions = 0;
-    bool finished[REQUESTS] = {false};
-    uint32_t free0 = PAGES0, free1 = PAGES1;
-    for (int step = 0; done < REQUESTS; step++) {
+    world w = {.free0 = PAGES0, .free1 = PAGES1};
+    lac_rng_seed(&w.rng, seed);
+    for (int step = 0; w.done < REQUESTS; step++) {
         ck_assert_msg(step < 60000, "seed %llu: not finished", (unsigned long long)seed);
-        while (arrived < REQUESTS && count < COUNT_MAX && lac_rng_below(&rng, 3) == 0) {
-            uint32_t prompt = 1 + (uint32_t)lac_rng_below(&rng, 150);
-            simulated *n = &live[count++];
-            *n = (simulated){.s = waiting(prompt), .id = arrived++};
-            n->s.cost[1] = 1;
-            n->total = prompt + 1 + (uint32_t)lac_rng_below(&rng, 12 * BLOCK - prompt - 1);
-        }
-        if (count == 0)
+        arrive(&w);
+        if (w.count == 0)
             continue;
-        lac_sched_sequence input[COUNT_MAX];
-        for (uint32_t i = 0; i < count; i++) {
-            input[i] = live[i].s;
-            input[i].owned = input[i].alone = input[i].blocks;
-        }
-        lac_sched_budget budget = budget_of(free0);
-        budget.pages_free[1] = free1;
-        budget.rows_max = 64;
-        budget.row_us = 1500;
-        budget.decode_us = 3000;
-        decide(input, count, &budget);
-        ck_assert_uint_gt(order.rows, 0);
-        ck_assert_uint_le(order.rows, 64);
-        for (uint32_t i = 0; i < order.preempted_count; i++) {
-            lac_sched_sequence *s = &live[preempted[i]].s;
-            free0 += s->blocks * 2;
-            free1 += s->blocks;
-            s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREEMPT);
-            s->blocks = s->computed = 0;
-            preemptions++;
-        }
+        ask(&w);
+        preempt(&w);
         bool gone[COUNT_MAX] = {false};
-        for (uint32_t r = 0; r < order.runs_count; r++) {
-            lac_sched_sequence *s = &live[runs[r].sequence].s;
-            if (s->state == LAC_SEQUENCE_WAITING)
-                s->state = lac_sched_next(s->state, LAC_SEQUENCE_ADMIT);
-            s->computed += runs[r].rows;
-            ck_assert_uint_le(s->computed, s->tokens);
-            uint32_t blocks = (s->computed + BLOCK - 1) / BLOCK;
-            if (blocks > s->blocks) {
-                ck_assert_uint_ge(free0, (blocks - s->blocks) * 2);
-                ck_assert_uint_ge(free1, blocks - s->blocks);
-                free0 -= (blocks - s->blocks) * 2;
-                free1 -= blocks - s->blocks;
-                s->blocks = blocks;
-            }
-            if (s->computed < s->tokens)
-                continue;
-            if (s->state == LAC_SEQUENCE_PREFILL)
-                s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREFILLED);
-            if (++s->tokens == live[runs[r].sequence].total)
+        for (uint32_t r = 0; r < order.runs_count; r++)
+            if (run(&w, &runs[r]))
                 gone[runs[r].sequence] = true;
-        }
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            if (gone[i]) {
-                free0 += live[i].s.blocks * 2;
-                free1 += live[i].s.blocks;
-                ck_assert(!finished[live[i].id]);
-                finished[live[i].id] = true;
-                done++;
-            } else {
-                live[kept++] = live[i];
-            }
-        }
-        count = kept;
+        take_away(&w, gone);
     }
-    ck_assert_uint_eq(free0, PAGES0);
-    ck_assert_uint_eq(free1, PAGES1);
-    ck_assert_uint_gt(preemptions, 0);
+    ck_assert_uint_eq(w.free0, PAGES0);
+    ck_assert_uint_eq(w.free1, PAGES1);
+    ck_assert_uint_gt(w.preemptions, 0);
 }
 
 START_TEST(nothing_is_lost_in_a_small_pool)
