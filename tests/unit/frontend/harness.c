@@ -416,17 +416,38 @@ void reply_free(reply *r)
     lac_buf_free(&r->body);
 }
 
-void post(harness *h, const char *path, const char *body, reply *r)
+void client_post(client *c, const char *path, const char *body)
 {
-    client c;
-    client_open(&c, h);
     lac_buf request = {0};
     lac_buf_printf(&request, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", path,
                    strlen(body));
     lac_buf_text(&request, body);
-    client_send(&c, request.data, request.length);
-    client_reply(&c, r, false);
+    client_send(c, request.data, request.length);
     lac_buf_free(&request);
+}
+
+void client_get(client *c, const char *path, reply *r)
+{
+    char text[256];
+    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    client_text(c, text);
+    client_reply(c, r, false);
+}
+
+void open_chat(harness *h, client *c, bool stream)
+{
+    size_t before = h->submits_count;
+    client_open(c, h);
+    client_post(c, "/v1/chat/completions", stream ? "{" HI ",\"stream\":true}" : "{" HI "}");
+    WAIT_FOR(h, h->submits_count == before + 1);
+}
+
+void post(harness *h, const char *path, const char *body, reply *r)
+{
+    client c;
+    client_open(&c, h);
+    client_post(&c, path, body);
+    client_reply(&c, r, false);
     client_close(&c);
 }
 
@@ -450,4 +471,19 @@ double metric_sum(harness *h, const char *name, const char *labels)
     }
     lac_buf_free(&text);
     return sum;
+}
+
+int run_suite(const char *name, const TTest *const *tests)
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 60);
+    for (; *tests; tests++)
+        tcase_add_test(tcase, *tests);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -12,6 +12,8 @@
 
 enum { SUBMITS_MAX = 64, WAIT_MS = 5000 };
 
+#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
 /* What the scripted core does with a SUBMIT. */
 typedef enum {
     CORE_ANSWER, /* accepts, sends `pieces`, finishes */
@@ -93,11 +95,20 @@ void reply_free(reply *r);
 /* A header's value, or NULL; valid until the next call. */
 const char *reply_header(const reply *r, const char *name);
 
+/* Sends one whole POST of a JSON body on an open connection. */
+void client_post(client *c, const char *path, const char *body);
+/* Sends a GET and takes its reply. */
+void client_get(client *c, const char *path, reply *r);
+/* Opens a connection with a chat request ("hi") on it that the core has seen. */
+void open_chat(harness *h, client *c, bool stream);
 /* One POST of a JSON body on a connection of its own. */
 void post(harness *h, const char *path, const char *body, reply *r);
 
 /* Sum of the series of a metric that carry `labels` (a piece of their text). */
 double metric_sum(harness *h, const char *name, const char *labels);
+
+/* Runs the tests, NULL-ended, as one suite: what main() returns. */
+int run_suite(const char *name, const TTest *const *tests);
 
 #define WAIT_FOR(h, condition)                                                                     \
     do {                                                                                           \

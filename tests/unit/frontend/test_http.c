@@ -7,7 +7,7 @@
 
 #include "request.h"
 
-static const char chat_body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+static const char chat_body[] = "{" HI "}";
 
 START_TEST(test_strict_mode)
 {
@@ -83,9 +83,8 @@ START_TEST(test_not_ready)
     h.is_ready = false;
     client c;
     client_open(&c, &h);
-    client_text(&c, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
     reply r;
-    client_reply(&c, &r, false);
+    client_get(&c, "/readyz", &r);
     ck_assert_int_eq(r.status, 503);
     ck_assert_str_eq(reply_header(&r, "Retry-After"), "1");
     reply_free(&r);
@@ -405,13 +404,8 @@ START_TEST(test_hold_overflow)
     harness_start(&h, NULL);
     h.script = CORE_SILENT;
     client c;
-    client_open(&c, &h);
+    open_chat(&h, &c, false);
     char text[8192];
-    int n = snprintf(text, sizeof text,
-                     "POST /v1/chat/completions HTTP/1.1\r\n" H "Content-Length: %zu\r\n\r\n%s",
-                     strlen(chat_body), chat_body);
-    client_send(&c, text, (size_t)n);
-    WAIT_FOR(&h, h.submits_count == 1);
     memset(text, 'x', sizeof text);
     client_send(&c, text, LAC_HTTP_HOLD_MAX);
     harness_turn(&h, 20);
@@ -481,8 +475,7 @@ START_TEST(test_connection_limits)
     client_close(&c[0]);
     WAIT_FOR(&h, metric_sum(&h, "lacuna_http_connections", "") == 2);
     client_open(&c[0], &h);
-    client_text(&c[0], "GET /livez HTTP/1.1\r\n" H "\r\n");
-    client_reply(&c[0], &r, false);
+    client_get(&c[0], "/livez", &r);
     ck_assert_int_eq(r.status, 200);
     reply_free(&r);
     for (int i = 0; i < 3; i++)
@@ -557,13 +550,7 @@ START_TEST(test_drain)
     client_open(&idle, &h);
     client_text(&idle, "GET /livez HTTP/1.1\r\n" H "\r\n");
     ck_assert(client_wait(&idle, "200 OK", 1000));
-    client_open(&working, &h);
-    char text[512];
-    snprintf(text, sizeof text,
-             "POST /v1/chat/completions HTTP/1.1\r\n" H "Content-Length: %zu\r\n\r\n%s",
-             strlen(chat_body), chat_body);
-    client_text(&working, text);
-    WAIT_FOR(&h, h.submits_count == 1);
+    open_chat(&h, &working, false);
     lac_frontend_drain(h.frontend);
     ck_assert(client_wait_end(&idle, 1000));
     core_tokens(&h, h.submits[0].stream, 0, "bye");
@@ -582,29 +569,22 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("frontend http");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, test_strict_mode);
-    tcase_add_test(tcase, test_get_routes);
-    tcase_add_test(tcase, test_not_ready);
-    tcase_add_test(tcase, test_hostile);
-    tcase_add_test(tcase, test_head_limits);
-    tcase_add_test(tcase, test_body_limits);
-    tcase_add_test(tcase, test_chunk_limits);
-    tcase_add_test(tcase, test_connection_header);
-    tcase_add_test(tcase, test_expect_continue);
-    tcase_add_test(tcase, test_pipeline);
-    tcase_add_test(tcase, test_hold_overflow);
-    tcase_add_test(tcase, test_deadlines);
-    tcase_add_test(tcase, test_connection_limits);
-    tcase_add_test(tcase, test_addresses);
-    tcase_add_test(tcase, test_busy_port);
-    tcase_add_test(tcase, test_drain);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    const TTest *const tests[] = {test_strict_mode,
+                                  test_get_routes,
+                                  test_not_ready,
+                                  test_hostile,
+                                  test_head_limits,
+                                  test_body_limits,
+                                  test_chunk_limits,
+                                  test_connection_header,
+                                  test_expect_continue,
+                                  test_pipeline,
+                                  test_hold_overflow,
+                                  test_deadlines,
+                                  test_connection_limits,
+                                  test_addresses,
+                                  test_busy_port,
+                                  test_drain,
+                                  NULL};
+    return run_suite("frontend http", tests);
 }

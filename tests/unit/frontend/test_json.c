@@ -294,17 +294,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("frontend json");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, test_all_parameters);
-    tcase_add_test(tcase, test_prompts);
-    tcase_add_test(tcase, test_refused);
-    tcase_add_test(tcase, test_counts);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    const TTest *const tests[] = {test_all_parameters, test_prompts, test_refused, test_counts,
+                                  NULL};
+    return run_suite("frontend json", tests);
 }

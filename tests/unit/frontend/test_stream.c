@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
-
 /* Ids and times vary; all else is compared byte by byte. */
 static void normalise(lac_buf *text)
 {
@@ -116,13 +114,8 @@ START_TEST(test_events)
     h.script = CORE_SILENT;
     client c;
     client_open(&c, &h);
-    static const char body[] =
-        "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}";
-    char text[512];
-    snprintf(text, sizeof text,
-             "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-             sizeof body - 1, body);
-    client_text(&c, text);
+    client_post(&c, "/v1/chat/completions",
+                "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     WAIT_FOR(&h, h.submits_count == 1);
     harness_turn(&h, 5);
     client_take(&c);
@@ -147,8 +140,7 @@ START_TEST(test_events)
                                "}") "data: [DONE]\n\n");
     reply_free(&r);
     /* The connection serves on. */
-    client_text(&c, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
-    client_reply(&c, &r, false);
+    client_get(&c, "/livez", &r);
     ck_assert_int_eq(r.status, 200);
     reply_free(&r);
     client_close(&c);
@@ -223,19 +215,6 @@ START_TEST(test_refusals)
 }
 END_TEST
 
-static void open_stream(harness *h, client *c)
-{
-    static const char body[] = "{" HI ",\"stream\":true}";
-    char text[512];
-    size_t before = h->submits_count;
-    client_open(c, h);
-    snprintf(text, sizeof text,
-             "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-             sizeof body - 1, body);
-    client_text(c, text);
-    WAIT_FOR(h, h->submits_count == before + 1);
-}
-
 START_TEST(test_error_in_stream)
 {
     harness h;
@@ -243,7 +222,7 @@ START_TEST(test_error_in_stream)
     h.script = CORE_SILENT;
     h.status = LAC_EPEER;
     client c;
-    open_stream(&h, &c);
+    open_chat(&h, &c, true);
     core_tokens(&h, h.submits[0].stream, 0, "Hel");
     ck_assert(client_wait(&c, "Hel", 1000));
     core_refuse(&h, h.submits[0].stream);
@@ -266,7 +245,7 @@ START_TEST(test_hold_and_ping)
     harness_start(&h, &options);
     h.script = CORE_SILENT;
     client c;
-    open_stream(&h, &c);
+    open_chat(&h, &c, true);
     ck_assert(client_wait(&c, ": ping\n\n", 2000));
     ck_assert(client_wait(&c, "200 OK", 1));
     lac_buf_clear(&c.in);
@@ -287,7 +266,7 @@ START_TEST(test_gone)
     h.script = CORE_SILENT;
     for (size_t i = 0; i < 6; i++) {
         client c;
-        open_stream(&h, &c);
+        open_chat(&h, &c, true);
         uint64_t stream = h.submits[i].stream;
         if (i % 3 == 1) {
             core_tokens(&h, stream, 0, "x");
@@ -316,9 +295,52 @@ START_TEST(test_gone)
 }
 END_TEST
 
+/* As the core would, while nobody reads: no message without credit. The kernel's buffers fill
+ * first. The number of messages sent. */
+static uint64_t fill(harness *h, uint64_t stream, const char *piece)
+{
+    uint64_t sent = 0;
+    for (int idle = 0; idle < 50; harness_turn(h, 1)) {
+        bool may = sent - h->credited < LAC_HTTP_CREDIT;
+        idle = may ? 0 : idle + 1;
+        if (may)
+            core_tokens(h, stream, (uint32_t)sent++, piece);
+        ck_assert_uint_lt(sent, 20000);
+    }
+    ck_assert_uint_gt(sent, LAC_HTTP_CREDIT);
+    return sent;
+}
+
 /* A reader that does not read: tokens stay here, bounded by the credit that is not granted; when it
- * reads again everything comes, in few events; when it never does, it is cut off. */
+ * reads again everything comes, in few events … */
 START_TEST(test_slow_reader)
+{
+    harness h; /* with the usual time for a slow reader: this one, however slow, makes it */
+    harness_start(&h, NULL);
+    h.script = CORE_SILENT;
+    static char piece[8001];
+    memset(piece, 'Q', sizeof piece - 1);
+    client c;
+    open_chat(&h, &c, true);
+    uint64_t sent = fill(&h, h.submits[0].stream, piece);
+    core_done(&h, h.submits[0].stream, LAC_FINISH_STOP);
+    reply r;
+    client_reply(&c, &r, false);
+    size_t got = 0, events = 0;
+    for (size_t i = 0; i < r.body.length; i++)
+        got += r.body.data[i] == 'Q';
+    for (const char *at = r.body.data; (at = strstr(at, "data: ")); at++)
+        events++;
+    ck_assert_uint_eq(got, sent * (sizeof piece - 1));
+    ck_assert_uint_lt(events, sent); /* some were joined */
+    reply_free(&r);
+    client_close(&c);
+    harness_stop(&h);
+}
+END_TEST
+
+/* … and when it never does, it is cut off. */
+START_TEST(test_no_reader)
 {
     lac_frontend_options options = {.host = "127.0.0.1", .slow_reader_ms = 600};
     harness h;
@@ -326,38 +348,12 @@ START_TEST(test_slow_reader)
     h.script = CORE_SILENT;
     static char piece[8001];
     memset(piece, 'Q', sizeof piece - 1);
-    for (int reads = 1; reads >= 0; reads--) {
-        client c;
-        open_stream(&h, &c);
-        uint64_t stream = h.submits[h.submits_count - 1].stream;
-        uint64_t sent = 0, base = h.credited;
-        /* As the core would: no message without credit. The kernel's buffers fill first. */
-        for (int idle = 0; idle < 50; harness_turn(&h, 1)) {
-            bool may = sent - (h.credited - base) < LAC_HTTP_CREDIT;
-            idle = may ? 0 : idle + 1;
-            if (may)
-                core_tokens(&h, stream, (uint32_t)sent++, piece);
-            ck_assert_uint_lt(sent, 20000);
-        }
-        ck_assert_uint_gt(sent, LAC_HTTP_CREDIT);
-        if (reads) {
-            core_done(&h, stream, LAC_FINISH_STOP);
-            reply r;
-            client_reply(&c, &r, false);
-            size_t got = 0, events = 0;
-            for (size_t i = 0; i < r.body.length; i++)
-                got += r.body.data[i] == 'Q';
-            for (const char *at = r.body.data; (at = strstr(at, "data: ")); at++)
-                events++;
-            ck_assert_uint_eq(got, sent * (sizeof piece - 1));
-            ck_assert_uint_lt(events, sent); /* some were joined */
-            reply_free(&r);
-        } else {
-            WAIT_FOR(&h, h.cancels_count == 1);
-            ck_assert_double_eq(metric_sum(&h, "lacuna_http_disconnects_total", "slow_reader"), 1);
-        }
-        client_close(&c);
-    }
+    client c;
+    open_chat(&h, &c, true);
+    fill(&h, h.submits[0].stream, piece);
+    WAIT_FOR(&h, h.cancels_count == 1);
+    ck_assert_double_eq(metric_sum(&h, "lacuna_http_disconnects_total", "slow_reader"), 1);
+    client_close(&c);
     harness_stop(&h);
 }
 END_TEST
@@ -368,7 +364,7 @@ START_TEST(test_credit)
     harness_start(&h, NULL);
     h.script = CORE_SILENT;
     client c;
-    open_stream(&h, &c);
+    open_chat(&h, &c, true);
     for (uint32_t i = 0; i < 1000; i++) {
         core_tokens(&h, h.submits[0].stream, i, "z");
         harness_turn(&h, 0);
@@ -420,24 +416,18 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("frontend stream");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, test_chat);
-    tcase_add_test(tcase, test_completion);
-    tcase_add_test(tcase, test_events);
-    tcase_add_test(tcase, test_http10_stream);
-    tcase_add_test(tcase, test_refusals);
-    tcase_add_test(tcase, test_error_in_stream);
-    tcase_add_test(tcase, test_hold_and_ping);
-    tcase_add_test(tcase, test_gone);
-    tcase_add_test(tcase, test_slow_reader);
-    tcase_add_test(tcase, test_credit);
-    tcase_add_test(tcase, test_large_body);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    const TTest *const tests[] = {test_chat,
+                                  test_completion,
+                                  test_events,
+                                  test_http10_stream,
+                                  test_refusals,
+                                  test_error_in_stream,
+                                  test_hold_and_ping,
+                                  test_gone,
+                                  test_slow_reader,
+                                  test_no_reader,
+                                  test_credit,
+                                  test_large_body,
+                                  NULL};
+    return run_suite("frontend stream", tests);
 }
