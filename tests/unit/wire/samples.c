@@ -292,6 +292,12 @@ static void status_reply(lac_msg *m)
                                               .groups = groups};
 }
 
+static void submit_priority(lac_msg *m)
+{
+    submit_chat(m);
+    m->body.submit.priority = LAC_PRIORITY_MAX;
+}
+
 static void path_query(lac_msg *m)
 {
     m->body.path_query = (lac_path_query){
@@ -528,6 +534,7 @@ static const struct {
     {"status_reply_empty", LAC_MSG_STATUS_REPLY, drained},
     {"path_query", LAC_MSG_PATH_QUERY, path_query},
     {"path_reply", LAC_MSG_PATH_REPLY, path_reply},
+    {"submit_priority", LAC_MSG_SUBMIT, submit_priority},
     {"hello_classes", LAC_MSG_HELLO, hello_classes},
     {"heartbeat_classes", LAC_MSG_HEARTBEAT, heartbeat_classes},
     {"step_output_account", LAC_MSG_STEP_OUTPUT, step_output_account},

@@ -324,7 +324,7 @@ END_TEST
 
 START_TEST(refuses_classes)
 {
-    enum { HELLO = SAMPLES_1_1, BEAT, STEP, SHADOW, DISPATCH, SUBMIT, DONE = 35, REPLY = 41 };
+    enum { HELLO = SAMPLES_1_1, BEAT, STEP, SHADOW, DISPATCH, SUBMIT, DONE = 36, REPLY = 42 };
     static lac_class_facts two[2];
     lac_msg good;
     sample_make(HELLO, &good);
