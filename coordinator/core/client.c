@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the records, those kept for refusals that find their client's queue full. */
+enum { LAC__REFUSALS_KEPT = LAC_REQUESTS_MAX / 16 };
+
 static lac__stream_key key_of(lac_plane plane, uint64_t peer, uint64_t stream)
 {
     return (lac__stream_key){.plane = plane, .peer = peer, .stream = stream};
@@ -29,10 +32,12 @@ static void refuse(lac_core *core, const lac__stream_key *key, refusal why, cons
     vsnprintf(msg.body.refused.reason, sizeof msg.body.refused.reason, format, args);
     va_end(args);
     lac_status sent = lac__send(core, (lac_plane)key->plane, key->peer, 0, LAC_MSG_REFUSED, &msg);
-    bool later = (sent == LAC_BUSY || sent == LAC_AGAIN) && key->stream &&
-                 HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX;
+    bool later = (sent == LAC_BUSY || sent == LAC_AGAIN) && key->stream;
+    bool room = HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX;
     lac_submit empty = {.stream = key->stream};
-    lac__request *r = later ? lac__record_create(core, key, &empty) : NULL;
+    lac__request *r = later && room ? lac__record_create(core, key, &empty) : NULL;
+    if (later && !r)
+        lac__stream_given_up(core, key, "its refusal finds the queue full and no record is left");
     if (!r) {
         core->requests_total += key->stream != 0;
         lac_metric_add(core->meters.requests[why.outcome], 1);
@@ -89,9 +94,9 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
                (unsigned long long)wait_ms, submit->deadline_ms);
         return false;
     }
-    if (HASH_COUNT(core->by_id) >= LAC_REQUESTS_MAX) {
+    if (HASH_COUNT(core->by_id) >= LAC_REQUESTS_MAX - LAC__REFUSALS_KEPT) {
         refuse(core, key, busy, "%d requests are tracked already, which is the limit",
-               LAC_REQUESTS_MAX);
+               LAC_REQUESTS_MAX - LAC__REFUSALS_KEPT);
         return false;
     }
     if (!lac__record_memory_left(core, tokens * 4)) {

@@ -65,6 +65,8 @@ void lac__meters_create(lac_core *core)
     m->queue_tokens =
         gauge(core, "lacuna_queue_tokens", "Estimated prompt tokens waiting centrally.", "");
     m->running = gauge(core, "lacuna_running_requests", "Requests at a worker group.", "");
+    m->given_up = counter(core, "lacuna_streams_given_up_total",
+                          "Streams whose clients took not even the word that they end.", "");
     m->ttft = seconds(core, "lacuna_ttft_seconds", "From submit to the first token.");
     m->queue_wait =
         seconds(core, "lacuna_queue_wait_seconds", "From submit to the first dispatch.");

@@ -321,6 +321,13 @@ void lac__record_refuse(lac_core *core, lac__request *r, lac__outcome outcome, l
         lac__record_free(core, r);
 }
 
+void lac__stream_given_up(lac_core *core, const lac__stream_key *key, const char *why)
+{
+    lac_metric_add(core->meters.given_up, 1);
+    lac__note(core, LAC_LOG_WARN, "stream %llu of client %llu is given up without an end: %s",
+              (unsigned long long)key->stream, (unsigned long long)key->peer, why);
+}
+
 void lac__record_abandon(lac_core *core, lac__request *r)
 {
     if (r->end == LAC__END_NONE) {
@@ -353,15 +360,30 @@ static void tick_queued(lac_core *core, lac__request *r)
                            comes ? LAC_FLEET_WAIT_MS : LAC_NOBODY_MS);
 }
 
-static void tick_request(lac_core *core, lac__request *r)
+/* A client that grants no credit may still take the word that its stream is given up, and one whose
+ * queue is full just now will, or its connection breaks: one that is full answers no heartbeat of
+ * the transport. So that word is kept for as long again, and the few bytes of a record with it. */
+static void tick_starved(lac_core *core, lac__request *r)
 {
-    if (r->starved_ms && core->now_ms - r->starved_ms >= LAC_SLOW_READER_MS) {
+    if (!r->given_up_ms) {
         uint64_t id = r->id;
         lac__record_refuse(core, r, LAC__OUTCOME_CANCEL, LAC_EDEADLINE, 0,
                            "the client took nothing for %d ms", LAC_SLOW_READER_MS);
         r = lac__record_by_id(core, id);
-        if (r) /* it does not even take that */
-            lac__record_free(core, r);
+        if (r)
+            r->given_up_ms = core->now_ms;
+    } else if (lac__delivery_flush(core, r)) {
+        lac__record_free(core, r);
+    } else if (core->now_ms - r->given_up_ms >= LAC_SLOW_READER_MS) {
+        lac__stream_given_up(core, &r->key, "its client's queue stays full");
+        lac__record_free(core, r);
+    }
+}
+
+static void tick_request(lac_core *core, lac__request *r)
+{
+    if (r->starved_ms && core->now_ms - r->starved_ms >= LAC_SLOW_READER_MS) {
+        tick_starved(core, r);
         return;
     }
     if (r->state == LAC__REQUEST_DONE || r->starved_ms) {

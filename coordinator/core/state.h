@@ -256,6 +256,7 @@ struct lac__request {
     uint32_t held_count;
     uint32_t credit;
     uint64_t starved_ms; /* since when something waits for the client; 0 = nothing does */
+    uint64_t given_up_ms; /* since when only the word that it is given up waits; 0 = it is not */
     bool acknowledged;   /* ACCEPTED was sent */
     bool orphan;         /* its client is gone */
     lac__end end;
@@ -285,6 +286,7 @@ typedef struct {
     lac_metric *groups[LAC__GROUP_STATES];
     lac_metric *verdicts[LAC__GROUP_EVENTS];
     lac_metric *queue_requests, *queue_tokens, *running;
+    lac_metric *given_up;
     lac_metric *ttft, *queue_wait, *duration;
     lac_metric *prompt_tokens, *cached_tokens, *output_tokens;
     lac_metric *sheds, *freezes, *frozen, *breaker_opens, *breakers_open;
@@ -425,6 +427,9 @@ void lac__record_finish(lac_core *core, lac__request *request, lac_finish finish
 void lac__record_refuse(lac_core *core, lac__request *request, lac__outcome outcome,
                         lac_status status, uint32_t retry_after_ms, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* Counts and notes that a stream's client will never hear of its end: only when its queue stays full
+ * for longer than its connection can last. */
+void lac__stream_given_up(lac_core *core, const lac__stream_key *key, const char *why);
 /* The client is gone or said stop: the group hears it at once, the record goes. */
 void lac__record_abandon(lac_core *core, lac__request *request);
 /* Deadlines, waiting for nobody, slow clients. */

@@ -125,8 +125,7 @@ void sim_client_act(sim *s, int client)
     } else if (what < 48) {
         c->slow = !c->slow && sim_chance(s, s->fault_rate);
     } else if (what < 51) {
-        /* Slow and full at once would look like gone, and be forgotten without a word. */
-        c->full = !c->full && !c->slow && sim_chance(s, s->fault_rate);
+        c->full = !c->full && sim_chance(s, s->fault_rate);
         c->full_ms = s->now;
     } else if (what < 52 && client && sim_chance(s, s->fault_rate)) {
         vanish(s, client);

@@ -324,6 +324,8 @@ static void add_totals(const sim *s)
 {
     totals.events += s->events;
     totals.streams += s->streams_count;
+    /* No client here is full for so long that it may be forgotten without a word. */
+    LAC_ASSERT(count(s, "lacuna_streams_given_up_total", "") == 0);
     totals.moves += count(s, "lacuna_retries_total", "");
     totals.duplicates += count(s, "lacuna_duplicates_dropped_total", "");
     totals.stale += count(s, "lacuna_stale_dropped_total", "");

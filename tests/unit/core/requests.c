@@ -224,6 +224,53 @@ START_TEST(slow_client_is_given_up)
 }
 END_TEST
 
+/* Neither credit nor room in its queue when it is given up: it hears of it once there is room. */
+START_TEST(slow_and_full_client_gets_its_end)
+{
+    bench_open(&B);
+    uint64_t session = join(&B, 1, "g0", 4);
+    lac_submit s = submit_of(1, "x");
+    s.credit = 0;
+    submit(&B, 50, &s);
+    const sent *d = expect(&B, LAC_MSG_DISPATCH);
+    output(&B, 1, session, d, 0, 1, LAC_FINISH_STOP);
+    uint64_t peers[] = {1}, sessions[] = {session};
+    keep_alive(&B, LAC_SLOW_READER_MS - 1000, 1, peers, sessions);
+    B.busy_plane = LAC_PLANE_CLIENT;
+    B.busy_peer = 50;
+    keep_alive(&B, LAC_SLOW_READER_MS / 2, 1, peers, sessions);
+    expect_none(&B, LAC_MSG_REFUSED);
+    B.busy_peer = 0;
+    tick(&B, 100);
+    const sent *end = expect(&B, LAC_MSG_REFUSED);
+    ck_assert_uint_eq(end->stream, 1);
+    ck_assert_int_eq(end->status, LAC_EDEADLINE);
+    ck_assert_uint_eq(lac_core_live(B.core), 0);
+    ck_assert(metric(&B, "lacuna_streams_given_up_total", "") == 0);
+    bench_close(&B);
+}
+END_TEST
+
+/* One that stays full is forgotten in the end, which is counted and noted. */
+START_TEST(full_client_is_bounded_in_time)
+{
+    bench_open(&B);
+    uint64_t session = join(&B, 1, "g0", 4);
+    submit_and_dispatch(&B, 50, 1);
+    B.busy_plane = LAC_PLANE_CLIENT;
+    B.busy_peer = 50;
+    cancel(&B, 50, 1);
+    uint64_t peers[] = {1}, sessions[] = {session};
+    keep_alive(&B, 2 * LAC_SLOW_READER_MS - 1000, 1, peers, sessions);
+    ck_assert_uint_eq(lac_core_live(B.core), 1);
+    keep_alive(&B, 2000, 1, peers, sessions);
+    ck_assert_uint_eq(lac_core_live(B.core), 0);
+    ck_assert(metric(&B, "lacuna_streams_given_up_total", "") == 1);
+    ck_assert_ptr_nonnull(strstr(B.notes, "stream 1 of client 50 is given up without an end"));
+    bench_close(&B);
+}
+END_TEST
+
 START_TEST(cancel_reaches_the_worker_at_once)
 {
     bench_open(&B);
@@ -369,6 +416,8 @@ TCase *requests_case(void)
     tcase_add_test(c, logprobs_wait_with_their_tokens);
     tcase_add_test(c, busy_client_gets_everything_later);
     tcase_add_test(c, slow_client_is_given_up);
+    tcase_add_test(c, slow_and_full_client_gets_its_end);
+    tcase_add_test(c, full_client_is_bounded_in_time);
     tcase_add_test(c, cancel_reaches_the_worker_at_once);
     tcase_add_test(c, vanished_client_stops_its_streams);
     tcase_add_test(c, deadlines_queued_and_running);
