@@ -59,6 +59,24 @@ static bool read_fields(lac__parse *parse, json_t *body)
     return true;
 }
 
+/* The prompt comes back as the text it was given as, in one piece. */
+static bool check_echo(lac__parse *parse)
+{
+    const lac_submit *submit = &parse->out->submit;
+    if (submit->prompt.kind != LAC_PROMPT_TEXT)
+        return lac__problem_set(parse->problem, 400, "unsupported_parameter", "echo",
+                                "echo is true and prompt is token ids, allowed only with text");
+    if (submit->sampling.logprobs)
+        return lac__problem_set(parse->problem, 400, "unsupported_parameter", "echo",
+                                "echo and logprobs are given, but the prompt's tokens are not "
+                                "scored: allowed only one of them");
+    if (submit->prompt.text.length > LAC_PENDING_TEXT_MAX / 2)
+        return lac__problem_set(parse->problem, 400, "invalid_value", "echo",
+                                "prompt is %u bytes, allowed at most %d with echo",
+                                submit->prompt.text.length, LAC_PENDING_TEXT_MAX / 2);
+    return true;
+}
+
 /* What no single field can say. */
 static bool check_together(lac__parse *parse)
 {
@@ -88,6 +106,8 @@ static bool check_together(lac__parse *parse)
     if (parse->has_stream_options && !out->stream)
         return lac__problem_set(parse->problem, 400, "invalid_value", "stream_options",
                                 "stream_options is given, allowed only with stream true");
+    if (out->submit.echo && !check_echo(parse))
+        return false;
     lac_error error = {0};
     if (lac_sampling_check(s, 0, &error) != LAC_OK)
         return lac__problem_set(parse->problem, 400, "invalid_value", NULL, "%s", error.text);

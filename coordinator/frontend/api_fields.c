@@ -227,6 +227,11 @@ static bool read_stream(lac__parse *parse, const lac__field *field, const json_t
     return boolean(parse, field, value, &parse->out->stream);
 }
 
+static bool read_echo(lac__parse *parse, const lac__field *field, const json_t *value)
+{
+    return boolean(parse, field, value, &parse->out->submit.echo);
+}
+
 static bool read_stream_options(lac__parse *parse, const lac__field *field, const json_t *value)
 {
     if (!json_is_object(value))
@@ -316,6 +321,7 @@ static const lac__field fields[] = {
     {"top_logprobs", CHAT, read_top_logprobs, IN(top_logprobs), 0, LAC_TOP_LOGPROBS_MAX, false},
     {"n", BOTH, read_only_one, 0, 1, 1, false},
     {"best_of", COMPLETION, read_only_one, 0, 1, 1, false},
+    {"echo", COMPLETION, read_echo, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},
     /* They change nothing in the answer. */
@@ -340,7 +346,7 @@ static const lac__field fields[] = {
     {"reasoning_effort", CHAT, read_refused, 0, 0, 0, false},
     {"verbosity", CHAT, read_refused, 0, 0, 0, false},
     {"web_search_options", CHAT, read_refused, 0, 0, 0, false},
-    {"echo", BOTH, read_refused, 0, 0, 0, false},
+    {"echo", CHAT, read_refused, 0, 0, 0, false},
     {"suffix", COMPLETION, read_refused, 0, 0, 0, false},
 };
 

@@ -40,7 +40,8 @@ BODIES = [
     ("chat/completions", {**HI, "model": "m" * 100}, 400, "model is 100 bytes long"),
     ("completions", {"prompt": ["a", "b"]}, 400, "prompt has 2 entries"),
     ("completions", {"prompt": [1.5]}, 400, "prompt"),
-    ("completions", {"prompt": "a", "echo": True}, 400, "echo"),
+    ("completions", {"prompt": "a", "echo": True, "logprobs": 1}, 400, "echo and logprobs"),
+    ("completions", {"prompt": [1, 2], "echo": True}, 400, "prompt is token ids"),
     ("completions", {"prompt": "a", "best_of": 2}, 400, "best_of is 2"),
     ("completions", b'{"prompt":"' + b"x" * (8 << 20) + b'"}', 413, "allowed at most 8388608"),
 ]

@@ -43,6 +43,19 @@ def streams_equal_whole_answers():
     assert text == whole.choices[0].text, (text, whole)
 
 
+def echo():
+    """The prompt, then what follows it; in a stream the prompt comes first."""
+    client = openai_client(c)
+    prompt = "Once upon a time, 日本 🙂"
+    plain = dict(model="smol", prompt=prompt, max_tokens=12, temperature=0)
+    whole = client.completions.create(**plain, echo=True)
+    follows = client.completions.create(**plain)
+    assert whole.choices[0].text == prompt + follows.choices[0].text, (whole, follows)
+    assert whole.usage.completion_tokens == follows.usage.completion_tokens, (whole, follows)
+    chunks = [x.choices[0].text for x in client.completions.create(**plain, echo=True, stream=True)]
+    assert "".join(chunks) == whole.choices[0].text and chunks[0].startswith(prompt), chunks
+
+
 def log_probabilities():
     client = openai_client(c)
     reply = client.chat.completions.create(**chat(PROMPTS[0], max_tokens=12), logprobs=True, top_logprobs=5)
@@ -113,5 +126,5 @@ def curl_stream():
 
 
 with Cluster(workers=2) as c:
-    main(chat_and_completions, streams_equal_whole_answers, log_probabilities, stops_and_seeds,
+    main(chat_and_completions, streams_equal_whole_answers, echo, log_probabilities, stops_and_seeds,
          models_and_errors, curl_stream)

@@ -15,8 +15,6 @@ static lac__api_request good(lac__api_kind kind, const char *body)
     return request;
 }
 
-#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
-
 START_TEST(test_all_parameters)
 {
     lac__api_request r = good(
@@ -79,6 +77,11 @@ START_TEST(test_prompts)
     ck_assert_int_eq(r.submit.prompt.kind, LAC_PROMPT_TEXT);
     ck_assert_uint_eq(r.submit.sampling.stops_count, 1);
     ck_assert(!r.submit.sampling.has_seed);
+    lac__api_free(&r);
+    ck_assert(!r.submit.echo);
+    lac__api_free(&r);
+    r = good(LAC__API_COMPLETION, "{\"prompt\":\"a\",\"echo\":true}");
+    ck_assert(r.submit.echo);
     lac__api_free(&r);
     r = good(LAC__API_COMPLETION, "{\"prompt\":[1,2,1048575]}");
     ck_assert_int_eq(r.submit.prompt.kind, LAC_PROMPT_IDS);
@@ -198,7 +201,11 @@ static const struct {
     {LAC__API_COMPLETION, "{\"prompt\":[1,\"a\"]}", 400, "prompt", "prompt[1] is a string"},
     {LAC__API_COMPLETION, "{\"prompt\":[[1]]}", 400, "prompt", "prompt is an array"},
     {LAC__API_COMPLETION, "{\"prompt\":{}}", 400, "prompt", "prompt is an object"},
-    {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"echo\":true}", 400, "echo", "echo is given"},
+    {LAC__API_CHAT, "{" HI ",\"echo\":true}", 400, "echo", "echo is given"},
+    {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"echo\":1}", 400, "echo", "echo is an integer"},
+    {LAC__API_COMPLETION, "{\"prompt\":[7],\"echo\":true}", 400, "echo", "prompt is token ids"},
+    {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0}", 400, "echo",
+     "the prompt's tokens are not scored"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"best_of\":3}", 400, "best_of", "best_of is 3"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix", "suffix is given"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "logprobs", "allowed 0..20"},
