@@ -4,6 +4,10 @@
 
 #include <check.h>
 
-TCase *accuracy_case(void);
+/* Set before heldout_case() runs: the texts, as tests/golden/types/heldout.py writes them. */
+extern const char *heldout_path;
+
+TCase *heldout_case(void);
+TCase *speed_case(void);
 
 #endif

@@ -412,9 +412,8 @@ START_TEST(decisions_are_bounded)
 }
 END_TEST
 
-int main(void)
+static TCase *types_case(void)
 {
-    Suite *suite = suite_create("core_types");
     TCase *tc = tcase_create("types");
     tcase_add_test(tc, features_of_nothing);
     tcase_add_test(tc, byte_classes_and_entropy);
@@ -431,9 +430,20 @@ int main(void)
     tcase_add_test(tc, keys_tell_fingerprints_apart);
     tcase_add_test(tc, decisions_by_the_whole_key);
     tcase_add_test(tc, decisions_are_bounded);
-    suite_add_tcase(suite, tc);
-    TCase *accuracy = accuracy_case();
-    suite_add_tcase(suite, accuracy);
+    return tc;
+}
+
+/* `--heldout FILE`: the held-out texts alone. */
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("core_types");
+    if (argc == 3 && !strcmp(argv[1], "--heldout")) {
+        heldout_path = argv[2];
+        suite_add_tcase(suite, heldout_case());
+    } else {
+        suite_add_tcase(suite, types_case());
+        suite_add_tcase(suite, speed_case());
+    }
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
