@@ -16,6 +16,7 @@
 #include "core/core.h"
 #include "epoch.h"
 #include "frontend/frontend.h"
+#include "guards.h"
 #include "launching.h"
 #include "link/link.h"
 #include "options.h"
@@ -23,6 +24,7 @@
 
 enum {
     TICK_MS = 100,
+    GUARDS_MS = 1000,
     LAUNCH_MS = 500,          /* between two looks at what the launcher has */
     CLOCK_STEP_MAX_MS = 1000, /* what one blocked turn of the loop may cost the fleet's leases */
     FLUSH_MS = 500,           /* for the last bytes of answers after the last request ended */
@@ -46,6 +48,7 @@ typedef struct {
 
     uint64_t core_ms, seen_ms; /* the core's clock, and the machine's when it was last read */
     uint64_t started_ms, tick_due_ms, launch_due_ms;
+    uint64_t guards_version, guards_due_ms; /* what is on disk; when to write again */
     bool stepping;
     bool draining, stopping;
     uint64_t drain_until_ms, flush_until_ms;
@@ -224,6 +227,17 @@ static void launch_step(coordinator *c, uint64_t now)
     lac__launching_obey(c->launching, c->core);
 }
 
+/* At most once a second: what is lost with less are a few scores. */
+static void guards_step(coordinator *c, uint64_t now)
+{
+    uint64_t version = lac_core_guards_version(c->core);
+    if (version == c->guards_version || now < c->guards_due_ms)
+        return;
+    c->guards_version = version;
+    c->guards_due_ms = now + GUARDS_MS;
+    lac__guards_write(c->options.state_dir, c->core);
+}
+
 static void on_tick(uv_timer_t *handle)
 {
     coordinator *c = handle->data;
@@ -234,6 +248,7 @@ static void on_tick(uv_timer_t *handle)
     lac_event event = {.kind = LAC_EVENT_TICK, .wall_s = lac_wall_s()};
     step(c, &event);
     launch_step(c, now);
+    guards_step(c, now);
     if (c->draining)
         drain_step(c);
 }
@@ -309,6 +324,9 @@ static void make_core(coordinator *c)
         .queue_max = (uint32_t)c->options.queue,
         .queue_tokens_max = (uint64_t)c->options.queue_tokens,
         .policy = c->options.policy,
+        .tier_max = c->options.tier_max,
+        .shadow_share = c->options.shadow_share,
+        .allow_force = c->options.allow_force,
         .http_address = c->frontend ? lac_frontend_address(c->frontend) : NULL,
         .fleet = {.groups_max = c->launching ? (uint32_t)c->options.groups_max : 0,
                   .start_min = c->options.groups_start_min,
@@ -320,6 +338,8 @@ static void make_core(coordinator *c)
     };
     c->core = lac_core_create(&options, c->metrics, on_action, c);
     LAC_ASSERT(c->core); /* the policy's name was checked */
+    lac__guards_read(c->options.state_dir, c->core);
+    c->guards_version = lac_core_guards_version(c->core);
 }
 
 static void start_handles(coordinator *c)

@@ -27,6 +27,13 @@ static const lac_option table[] = {
      "their estimated prompt tokens"},
     {"policy", STRING(policy), "cost", 0, 0, false, "NAME",
      "how a worker is chosen: cost, least-loaded or round-robin"},
+    {"tier", STRING(tier), "standard", 0, 0, false, "TIER",
+     "classes serve what they are certified for up to this tier: none (all runs in full), gold, "
+     "standard or economy"},
+    {"shadow-share", LAC_OPT_NUMBER, FIELD(shadow_share), 0, "0.02", 0, 1, false, "SHARE",
+     "of the requests that run as a class, scored again in full to guard its certificate"},
+    {"allow-force", LAC_OPT_BOOL, FIELD(allow_force), 0, NULL, 0, 0, false, "",
+     "clients may force a class, certified or not"},
     {"launch", STRING(launch), "none", 0, 0, false, "KIND",
      "what starts and stops worker groups for this coordinator: none or local"},
     {"launch-model", STRING(launch_model), NULL, 0, 0, false, "FILE",
@@ -139,6 +146,9 @@ static lac_status check(lac__options *o, lac_error *err)
         return lac_fail(err, LAC_EINVAL,
                         "log-level is \"%s\", allowed: error, warn, info, debug, trace",
                         o->log_level);
+    if (strcmp(o->tier, "none") != 0 && !lac_tier_parse(o->tier, &o->tier_max))
+        return lac_fail(err, LAC_EINVAL, "tier is \"%s\", allowed: none, gold, standard, economy",
+                        o->tier);
     if (!lac_core_policy_known(o->policy))
         return lac_fail(err, LAC_EINVAL,
                         "policy is \"%s\", allowed: cost, least-loaded, round-robin", o->policy);

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/limits.h"
+#include "base/class.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -17,6 +18,9 @@ typedef struct {
     char state_dir[LAC_ENDPOINT_MAX + 1];
     int64_t queue, queue_tokens;
     char policy[32];
+    char tier[16];
+    double shadow_share;
+    bool allow_force;
     char launch[16];
     char launch_worker[4096], launch_model[4096], launch_arguments[4096];
     char groups[24];
@@ -33,6 +37,7 @@ typedef struct {
     uint16_t http_port;
     uint32_t groups_start_min, groups_start_max;
     lac_log_level level;
+    lac_tier tier_max;
 } lac__options;
 
 /* What the program is to do: run, or print something and end. */

@@ -67,6 +67,12 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
                "model is \"%s\", which no worker serves", submit->model);
         return false;
     }
+    char why[LAC_WHY_MAX + 1];
+    lac_status no;
+    if (lac__path_refuses(core, submit, why, &no)) {
+        refuse(core, key, (refusal){LAC__OUTCOME_INVALID, no, 0}, "%s", why);
+        return false;
+    }
     uint32_t quarantine_ms = lac__poison_quarantined_ms(core, lac__poison_content(core, submit));
     if (quarantine_ms) {
         lac_metric_add(core->meters.quarantined, 1);
@@ -132,7 +138,7 @@ static void submit_message(lac_core *core, lac_plane plane, uint64_t peer, const
         return;
     }
     lac__rate_add(&core->arrived, core->now_ms);
-    lac__path_admit(core, r);
+    lac__path_admit(core, r, submit);
     r->served = lac__registry_model(core, r->model);
     lac__record_to_queue(core, r);
     lac__delivery_flush(core, r);
@@ -179,6 +185,8 @@ void lac__client_message(lac_core *core, lac_plane plane, uint64_t peer, const l
         lac__status_reply(core, plane, peer, msg->body.status_query.stream);
         break;
     case LAC_MSG_PATH_QUERY: lac__path_explain(core, plane, peer, &msg->body.path_query); break;
+    case LAC_MSG_PLAN_QUERY: lac__plan_reply(core, plane, peer, msg->body.plan_query.stream); break;
+    case LAC_MSG_PATH_FORCE: lac__plan_force(core, plane, peer, &msg->body.path_force); break;
     case LAC_MSG_SCALE: lac__fleet_scale(core, plane, peer, &msg->body.scale); break;
     case LAC_MSG_DRAIN_GROUP: lac__fleet_drain(core, plane, peer, &msg->body.drain_group); break;
     default: lac_metric_add(core->meters.protocol_errors, 1); break;

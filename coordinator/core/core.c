@@ -89,6 +89,7 @@ void lac_core_destroy(lac_core **core)
         return;
     lac__records_free(*core);
     lac__registry_free(*core);
+    lac__decisions_destroy(&(*core)->decisions);
     lac__fleet_free(*core);
     free(*core);
     *core = NULL;
@@ -106,6 +107,7 @@ static void worker_message(lac_core *core, uint64_t peer, const lac_msg *msg)
     switch (msg->envelope.type) {
     case LAC_MSG_HEARTBEAT: lac__registry_heartbeat(core, rank, &msg->body.heartbeat); break;
     case LAC_MSG_STEP_OUTPUT: lac__output_step(core, rank, &msg->body.step_output); break;
+    case LAC_MSG_SHADOW: lac__guards_shadow(core, rank->group, &msg->body.shadow); break;
     case LAC_MSG_DRAINED: lac__group_step(core, rank->group, LAC__GROUP_DRAINED, "drained"); break;
     case LAC_MSG_FAULT:
         lac__group_step(core, rank->group, LAC__GROUP_FAULT, msg->body.fault.reason);
@@ -150,6 +152,7 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
             core->wall_s = event->wall_s;
         lac__registry_tick(core);
         lac__records_tick(core);
+        lac__guards_tick(core);
         lac__fleet_tick(core);
         core->pump = true;
         break;
@@ -272,6 +275,9 @@ static void audit_request(const lac_core *core, const lac__request *r)
     LAC_ASSERT(r->moves <= r->attempt);
     LAC_ASSERT(r->crashes <= LAC_CRASHES_MAX && r->doubts_count <= LAC__DOUBTS_MAX);
     LAC_ASSERT(r->crash_pos <= r->accepted_count);
+    /* A class is one of its model; without `decided` there is none. */
+    LAC_ASSERT(!r->class || (r->decided && r->class->model == r->served));
+    LAC_ASSERT(r->state != LAC__REQUEST_RUNNING || r->decided);
     LAC_ASSERT(!r->sampling.max_tokens || r->accepted_count <= r->sampling.max_tokens);
     LAC_ASSERT(r->id >> 40 == (core->options.epoch & 0xffffff));
 }

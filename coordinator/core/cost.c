@@ -2,10 +2,11 @@
  * own decode, and what its presence takes from those who run there. Reads reports and local
  * accounts; decides nothing. Pure.
  *
- *   total = queue + prefill + w·own + w·harm
+ *   total = queue + prefill + w·own + w·harm + w·change
  *   queue   = prompt tokens before it · cost of one + the wait for a slot
  *   prefill = its prompt tokens that no cache has · cost of one
  *   own     = expected tokens · gap between tokens
+ *   change  = a tenth of own, where others of another class run and none of ours: steps then mix
  *   harm    = expected tokens · growth of the gap by one more sequence · those who feel it */
 #include "state.h"
 
@@ -18,6 +19,18 @@ static const double step_base = 4;
 static double least(double a, double b)
 {
     return a < b ? a : b;
+}
+
+/* Steps of more than one class read their rows through lists. */
+static const double change_share = 0.1;
+
+static bool changes(const lac__request *r, const lac__group *g)
+{
+    const lac__class *class = r->class && lac__group_holds(g, r->class) ? r->class : NULL;
+    for (const lac__request *other = g->running.head; other; other = other->next)
+        if (other->class == class)
+            return false;
+    return g->running.head != NULL;
 }
 
 lac__cost lac__cost_of(const lac_core *core, const lac__request *r, const lac__group *g,
@@ -42,8 +55,11 @@ lac__cost lac__cost_of(const lac_core *core, const lac__request *r, const lac__g
     c.queue = (double)g->prefill_tokens * prefill_ms;
     if (load >= slots)
         c.queue += (load - slots + 1) / slots * core->output_mean * itl_ms;
-    c.own = tokens * itl_ms;
+    double share = r->class && lac__group_holds(g, r->class) ? (double)r->class->facts.cost : 1;
+    c.prefill *= share;
+    c.own = tokens * itl_ms * share;
+    c.change = changes(r, g) ? change_share * c.own : 0;
     c.harm = tokens * itl_ms / (step_base + load) * least(load, slots);
-    c.total = c.queue + c.prefill + decode_weight * (c.own + c.harm);
+    c.total = c.queue + c.prefill + decode_weight * (c.own + c.harm + c.change);
     return c;
 }

@@ -25,6 +25,15 @@ static lac_status to_client(lac_core *core, lac__request *r, uint16_t type, lac_
     return LAC_EPEER;
 }
 
+/* The first tokens of a class say which it is. */
+static const lac_run_account *news(const lac__request *r, lac_run_account *account)
+{
+    if (r->path_told || !r->decided)
+        return NULL;
+    lac__path_account(r, account);
+    return account;
+}
+
 static uint32_t waiting_tokens(const lac__request *r)
 {
     return r->accepted_count - r->sent_count;
@@ -111,10 +120,13 @@ bool lac__delivery_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk
     bool straight = r->acknowledged && r->credit && !r->text.length && !r->held_count &&
                     waiting_tokens(r) == chunk->tokens_count;
     if (straight) {
-        lac_msg msg = {.body.tokens = {.stream = r->key.stream, .chunk = *chunk}};
+        lac_run_account account;
+        lac_msg msg = {.body.tokens = {
+                           .stream = r->key.stream, .chunk = *chunk, .account = news(r, &account)}};
         lac_status status = to_client(core, r, LAC_MSG_TOKENS, &msg);
         if (status == LAC_OK) {
             r->sent_count += chunk->tokens_count;
+            r->path_told = true;
             r->credit--;
         }
         if (status == LAC_OK || status == LAC_EPEER)
@@ -141,8 +153,10 @@ static lac_status send_merged(lac_core *core, lac__request *r)
     uint32_t n = 0;
     for (lac__held_logprob *h = r->held_head; with_logprobs && n < count; h = h->next)
         logprobs[n++] = h->value;
+    lac_run_account account;
     lac_msg msg = {
         .body.tokens = {.stream = r->key.stream,
+                        .account = news(r, &account),
                         .chunk = {.first_pos = r->sent_count,
                                   .tokens_count = count,
                                   .tokens = count ? r->accepted + r->sent_count : NULL,
@@ -153,6 +167,7 @@ static lac_status send_merged(lac_core *core, lac__request *r)
     if (status != LAC_OK)
         return status;
     r->credit--;
+    r->path_told = true;
     r->sent_count += count;
     drop_text(core, r, length);
     while (r->held_count && (n || !waiting_tokens(r))) {
@@ -167,7 +182,12 @@ static lac_status send_end(lac_core *core, lac__request *r)
 {
     lac_msg msg = {0};
     if (r->end == LAC__END_DONE) {
-        msg.body.done = (lac_done){.stream = r->key.stream, .finish = r->finish, .usage = r->usage};
+        lac_run_account account;
+        lac__path_account(r, &account);
+        msg.body.done = (lac_done){.stream = r->key.stream,
+                                   .finish = r->finish,
+                                   .usage = r->usage,
+                                   .account = r->decided ? &account : NULL};
         return to_client(core, r, LAC_MSG_DONE, &msg);
     }
     msg.body.refused = (lac_refused){

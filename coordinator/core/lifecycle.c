@@ -107,6 +107,7 @@ void lac__group_step(lac_core *core, lac__group *group, lac__group_event event, 
         group->model->ready--;
     }
     group->state = after;
+    core->classes_version++;
     group->state_ms = core->now_ms;
     lac_metric_add(core->meters.verdicts[event], 1);
     bool bad = after == LAC__GROUP_SUSPECT || after == LAC__GROUP_FENCED;

@@ -129,6 +129,8 @@ static void take_item(lac_core *core, lac__rank *rank, const lac_step_item *item
             lac__output_cancel(core, rank->group, item->request, item->attempt);
         return;
     }
+    if (item->account)
+        lac__path_reported(core, r, item->account);
     if (item->finish == LAC_FINISH_ERROR) {
         take_error(core, rank, r, item);
         return;

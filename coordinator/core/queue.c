@@ -82,7 +82,12 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
                        .accepted = r->accepted_count ? r->accepted : NULL,
                        .sampling = r->sampling,
                        .echo = r->echo && !r->accepted_count && !r->bare_text,
+                       .has_class = r->class != NULL,
+                       .input_type = lac__path_input(&r->fingerprint),
+                       .shadow = r->shadow,
                    }};
+    if (r->class)
+        msg.body.dispatch.class_digest = r->class->facts.digest;
     lac_status status = lac__group_send(core, group, LAC_MSG_DISPATCH, &msg);
     if (status != LAC_OK)
         return status;
@@ -91,6 +96,8 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
         lac__rate_add(&core->retried, core->now_ms);
     group->dispatched++;
     lac__breaker_dispatched(group, r);
+    r->layers = group->layers;
+    lac__copy_text(r->last_group, sizeof r->last_group, group->id);
     group->turn = ++core->turns;
     if (r->attempt == 1)
         lac_metric_observe(core->meters.queue_wait,
@@ -108,6 +115,23 @@ static void explain(const lac_core *core, const lac__request *r)
               (unsigned long long)r->id, r->attempt, r->group->id, c->candidates, c->score,
               c->second, c->cost.queue, c->cost.prefill, c->cost.hit, r->prefix.count,
               c->home ? ", home" : "", c->cost.own, c->cost.harm, c->explored ? ", exploring" : "");
+}
+
+/* A group that has its class comes first. What has begun as a class, or must be one, waits for such
+ * a group as long as one is READY; what has not yet begun rather runs in full at once. */
+static lac__group *find_group(lac_core *core, lac__request *r, lac__choice *choice)
+{
+    lac__group *group = NULL;
+    if (r->class && !lac__class_served(core, r->class) && r->served->ready)
+        lac__path_fall(core, r, LAC__FELL_NO_GROUP, "no ready group has it");
+    if (r->class)
+        group = lac__router_pick(core, r, true, choice);
+    if (group || (r->class && (r->accepted_count || r->forced)))
+        return group;
+    group = lac__router_pick(core, r, false, choice);
+    if (group && r->class)
+        lac__path_fall(core, r, LAC__FELL_NO_ROOM, "no group that has it had room");
+    return group;
 }
 
 /* May free the record (refused): the caller has taken its successor already. */
@@ -133,12 +157,15 @@ static void place(lac_core *core, lac__request *r)
                            "the budget for retries was spent for %d ms", LAC_RETRY_WAIT_MS);
     if (hold != LAC__HOLD_NONE)
         return;
+    if (!r->decided && r->served->ready)
+        lac__path_decide(core, r);
     for (;;) {
         lac__choice choice;
-        lac__group *group = lac__router_pick(core, r, &choice);
+        lac__group *group = find_group(core, r, &choice);
         if (!group) {
-            /* A suspect waits for a group without one; others need not wait for it. */
-            r->served->blocked = !lac__recovery_suspect(r);
+            /* A suspect waits for a group without one, what began as a class for a group that has
+             * it; others need not wait for them. */
+            r->served->blocked = !lac__recovery_suspect(r) && !r->class;
             return;
         }
         lac_status status = dispatch(core, r, group);

@@ -81,6 +81,7 @@ static void drop_rank(lac_core *core, lac__rank *rank)
 static void drop_group(lac_core *core, lac__group *group)
 {
     LAC_ASSERT(group->running.count == 0);
+    lac__classes_leave(core, group);
     for (uint32_t i = 0; i < group->ranks_count; i++)
         if (group->ranks[i])
             drop_rank(core, group->ranks[i]);
@@ -304,6 +305,7 @@ static void welcome(lac_core *core, uint64_t peer, const lac_hello *hello)
     }
     lac__group *group = make_group(core, hello, model);
     set_rank(core, group, peer, hello);
+    lac__classes_hello(core, group, hello);
     if (!acknowledge(core, group)) {
         drop_group(core, group); /* it asks again */
         return;
@@ -359,6 +361,7 @@ void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello)
     group->lost = false;
     group->slots = hello->slots;
     set_rank(core, group, peer, hello);
+    lac__classes_hello(core, group, hello);
     if (!acknowledge(core, group)) {
         group->lost = core->unsettled = true; /* its old session is gone, the new one never was */
         return;

@@ -202,6 +202,7 @@ void lac__record_free(lac_core *core, lac__request *r)
     HASH_DEL(core->by_id, r);
     HASH_DELETE(hh_stream, core->by_stream, r);
     lac__delivery_drop(core, r);
+    lac__class_drop(&r->class);
     lac_buf_free(&r->text);
     lac__record_charge(core, r, -(int64_t)r->bytes);
     if (r->orphan)
@@ -265,8 +266,9 @@ static void stop_group(lac_core *core, lac__request *r)
         lac__output_cancel(core, r->group, r->id, r->attempt);
 }
 
-static void count_outcome(lac_core *core, const lac__request *r, lac__outcome outcome)
+static void count_outcome(lac_core *core, lac__request *r, lac__outcome outcome)
 {
+    lac__path_ended(core, r);
     lac_metric_add(core->meters.requests[outcome], 1);
     lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);
     if (r->state == LAC__REQUEST_RUNNING) {

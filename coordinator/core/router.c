@@ -16,6 +16,7 @@ static const double bound = 1.25;
 /* One decision: what is true of the fleet as a whole. */
 typedef struct {
     double load, share;     /* sums over the groups of the model */
+    bool holders;           /* only groups that hold the request's class will do */
     bool fresh;             /* some group has a report that is not stale */
     const lac__group *home; /* of its prefix; NULL = it has none */
     lac__prices usual;      /* for groups that have not reported theirs */
@@ -99,11 +100,11 @@ static bool serves(const lac__group *group, const lac__request *r)
     return group->state == LAC__GROUP_READY && !group->lost && group->model == r->served;
 }
 
-static void look(const lac_core *core, const lac__request *r, round_facts *facts)
+static void look(const lac_core *core, const lac__request *r, bool holders, round_facts *facts)
 {
     uint64_t best = 0;
     double prefill = 0, itl = 0, known_prefill = 0, known_itl = 0;
-    *facts = (round_facts){0};
+    *facts = (round_facts){.holders = holders};
     for (const lac__group *g = core->groups_head; g; g = g->next) {
         if (!serves(g, r))
             continue;
@@ -111,7 +112,7 @@ static void look(const lac_core *core, const lac__request *r, round_facts *facts
         facts->share += share_of(core, g);
         facts->fresh |= !stale(core, g);
         uint64_t weight = lac__prefix_weight(&r->prefix, g->name_hash);
-        if (weight > best) {
+        if (weight > best && (!holders || lac__group_holds(g, r->class))) {
             best = weight;
             facts->home = g;
         }
@@ -137,6 +138,8 @@ static bool over_bound(const lac_core *core, const round_facts *facts, const lac
 static bool has_room(const lac_core *core, const lac__request *r, const round_facts *facts,
                      const lac__group *g)
 {
+    if (facts->holders && !lac__group_holds(g, r->class))
+        return false;
     if (!serves(g, r) || core->now_ms < g->blocked_until_ms ||
         load_of(g) >= lac__router_window(g) || !lac__breaker_admits(core, g))
         return false;
@@ -172,11 +175,13 @@ static lac__group *best_of(const lac_core *core, const lac__request *r, const ro
     return best;
 }
 
-lac__group *lac__router_pick(lac_core *core, const lac__request *r, lac__choice *choice)
+lac__group *lac__router_pick(lac_core *core, const lac__request *r, bool holders,
+                             lac__choice *choice)
 {
+    LAC_ASSERT(!holders || r->class);
     const lac__policy *policy = core->policy;
     round_facts facts;
-    look(core, r, &facts);
+    look(core, r, holders, &facts);
     /* Now and then the one that waited longest, so that a group whose last report was bad is not
      * judged by it for ever. */
     bool explore = policy->bounded && lac_rng_below(&core->rng, LAC__EXPLORE) == 0;

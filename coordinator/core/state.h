@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "core/core.h"
 #include "core/scaler.h"
+#include "guard.h"
 #include "type.h"
 
 #define uthash_fatal(text) lac__assert_fail("uthash: " text, __FILE__, __LINE__)
@@ -26,6 +27,8 @@
 
 typedef struct lac__request lac__request;
 typedef struct lac__group lac__group;
+typedef struct lac__class lac__class;
+typedef struct lac__model lac__model;
 
 /* ---- intrusive lists of requests: each record is in exactly one ---- */
 
@@ -34,16 +37,31 @@ typedef struct {
     size_t count;
 } lac__list;
 
-/* ---- models ---- */
+/* ---- models and their classes ---- */
 
-typedef struct {
+/* Lives while a group holds it or a request runs as it: `holders`. */
+struct lac__class {
+    lac__model *model;
+    lac_class_facts facts; /* its mask is `mask` */
+    char *mask;
+    uint32_t holders;
+    uint64_t requests, tokens; /* ended; output */
+    lac_metric *requests_total, *tokens_total;
+};
+
+struct lac__model {
     char name[LAC_MODEL_NAME_MAX + 1];
     char architecture[LAC_NAME_MAX + 1];
     uint32_t context_max;
     int64_t created_s;
     uint32_t ready; /* READY groups that serve it */
     bool blocked;   /* during one pass over the queue: no group has room */
-} lac__model;
+    lac__class *classes[LAC_MODEL_CLASSES_MAX];
+    uint32_t classes_count;
+    char forced[LAC_NAME_MAX + 1]; /* every request runs as that class; "" = as it is decided */
+    lac_digest plan;               /* over all that decisions depend on besides the fingerprint */
+    uint64_t plan_version;         /* core->classes_version that `plan` is of */
+};
 
 /* ---- groups ---- */
 
@@ -104,7 +122,7 @@ typedef struct {
 
 /* Milliseconds; see cost.c. */
 typedef struct {
-    double queue, prefill, own, harm, total;
+    double queue, prefill, own, harm, change, total;
     uint32_t hit; /* blocks of its prefix the group likely has */
 } lac__cost;
 
@@ -145,6 +163,8 @@ struct lac__group {
     char isa[LAC_NAME_MAX + 1];
     lac_digest digest;
     lac__model *model;
+    lac__class *classes[LAC_CLASSES_MAX - 1]; /* full is not among them */
+    uint32_t classes_count;
     uint32_t layers, slots, context_max;
     uint64_t kv_pages;
     lac__rank *ranks[LAC_RANKS_MAX]; /* NULL = not connected */
@@ -226,6 +246,20 @@ struct lac__request {
     uint64_t arrived_ms, deadline_ms; /* absolute; 0 = none */
     int64_t order_ms;                 /* its place in the queue: arrival, moved by priority */
     uint64_t nobody_ms;               /* when waiting for any READY group began; 0 = not waiting */
+
+    lac__class *class; /* held; NULL = full */
+    bool decided;      /* `class` and `why` stand */
+    bool forced, eligible, shadow;
+    bool path_told;   /* the client knows of its class */
+    bool has_account; /* `account` is what the worker said */
+    bool has_tier;
+    lac_sparse sparse;
+    lac_tier tier_max;
+    char hint[LAC_HINT_TEXT_MAX + 1], force[LAC_NAME_MAX + 1];
+    char why[LAC_WHY_MAX + 1];
+    uint32_t layers;                   /* of the group that ran it last */
+    char last_group[LAC_NAME_MAX + 1]; /* its name */
+    lac_run_account account;
 
     lac__group *group;  /* RUNNING */
     lac__choice choice; /* why that one, or the one before */
@@ -318,6 +352,57 @@ typedef struct {
     size_t suspicions_count;
 } lac__poison;
 
+/* ---- paths ---- */
+
+/* Why a request has the class it has, in order of how near it came to one. */
+typedef enum {
+    LAC__WHY_NO_PLAN,
+    LAC__WHY_TYPE,     /* nothing is certified for its type */
+    LAC__WHY_TIER,     /* only at a tier that is not allowed */
+    LAC__WHY_GUARD,    /* it tripped */
+    LAC__WHY_NO_GROUP, /* no READY group has it */
+    LAC__WHY_CERTIFIED
+} lac__why;
+
+/* What became of a hint. */
+typedef enum {
+    LAC__HINT_HONOURED,
+    LAC__HINT_LENGTH, /* refused: it is none */
+    LAC__HINT_UNKNOWN,
+    LAC__HINT_UNCERTIFIED,
+    LAC__HINT_TRIPPED,
+    LAC__HINT_DEVIATES, /* too far from what we would choose */
+    LAC__HINT_ENDS
+} lac__hint_end;
+
+/* Why a request with a class went on in full. */
+typedef enum { LAC__FELL_NO_GROUP, LAC__FELL_NO_ROOM, LAC__FELL_WORKER, LAC__FELL } lac__fell;
+
+typedef struct {
+    lac_metric *hints[LAC__HINT_ENDS], *fell[LAC__FELL];
+    lac_metric *guards[LAC__GUARD_STATES], *guard_changes[LAC__GUARD_STATES];
+    lac_metric *eligible, *masked, *skip_rate, *shadows;
+} lac__path_meters_t;
+
+typedef struct {
+    lac_digest digest;
+    lac_input_type type;
+    lac__guard guard;
+} lac__guard_entry;
+
+typedef struct {
+    lac__guard_entry entries[LAC_GUARDS_MAX];
+    uint32_t count;
+    uint64_t version; /* moves when there is something to save */
+} lac__guards;
+
+/* What is kept of a request that ended. */
+typedef struct {
+    uint64_t request;
+    lac__fingerprint fingerprint;
+    char class_name[LAC_NAME_MAX + 1], group[LAC_NAME_MAX + 1], why[LAC_WHY_MAX + 1];
+} lac__kept_path;
+
 typedef struct lac__policy lac__policy;
 typedef struct lac__fleet lac__fleet;
 
@@ -351,6 +436,12 @@ struct lac_core {
     lac__request *by_id, *by_stream; /* uthash */
     size_t orphans;                  /* records whose client was found gone in this step */
     uint64_t requests_made;
+    lac__path_meters_t path;
+    lac__decisions *decisions;
+    lac__guards guards;
+    uint64_t classes_version; /* moves when a class, a certificate, a group or a guard does */
+    lac__kept_path kept[LAC_PATHS_KEPT];
+    uint32_t kept_next;
     lac__list queue, done;
     size_t running_count;
     uint64_t queue_tokens, bytes;
@@ -452,8 +543,10 @@ void lac__queue_pump(lac_core *core);
 /* ---- router.c ---- */
 
 const lac__policy *lac__policy_find(const char *name);
-/* A READY group of its model with room in its window for that request, and why; or NULL. */
-lac__group *lac__router_pick(lac_core *core, const lac__request *request, lac__choice *choice);
+/* A READY group of its model with room in its window for that request, and why; or NULL. With
+ * `holders`: of those that hold its class. */
+lac__group *lac__router_pick(lac_core *core, const lac__request *request, bool holders,
+                             lac__choice *choice);
 /* The request's prompt is the group's to prefill: from dispatch until its first token. */
 void lac__router_charge(lac_core *core, lac__request *request, lac__group *group);
 void lac__router_discharge(lac__request *request);
@@ -575,10 +668,48 @@ void lac__client_lost(lac_core *core, lac_plane plane, uint64_t peer);
 /* ---- path.c ---- */
 
 void lac__path_meters(lac_core *core);
+/* True when what is asked for cannot be: a hint that is none, a class that may not be forced. */
+bool lac__path_refuses(lac_core *core, const lac_submit *submit, char reason[LAC_WHY_MAX + 1],
+                       lac_status *status);
 /* Takes the fingerprint of a new record and counts it. */
-void lac__path_admit(lac_core *core, lac__request *request);
+void lac__path_admit(lac_core *core, lac__request *request, const lac_submit *submit);
+/* Before its first placement: the class it is to run as. */
+void lac__path_decide(lac_core *core, lac__request *request);
+/* It goes on in full. */
+void lac__path_fall(lac_core *core, lac__request *request, lac__fell how, const char *why);
+/* What the worker says it ran. */
+void lac__path_reported(lac_core *core, lac__request *request, const lac_run_account *account);
+/* For the client; its mask lives as long as the request. */
+void lac__path_account(const lac__request *request, lac_run_account *out);
+/* Counts it and keeps what may be asked for. */
+void lac__path_ended(lac_core *core, lac__request *request);
+lac_input_type lac__path_input(const lac__fingerprint *fingerprint);
+double lac__path_shadow_share(lac_core *core, const lac__request *request);
 /* Says how a prompt would be judged; keeps nothing of it. */
 void lac__path_explain(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_query *query);
+
+/* ---- classes.c ---- */
+
+/* Takes over what a group announces. */
+void lac__classes_hello(lac_core *core, lac__group *group, const lac_hello *hello);
+/* The group's record goes. */
+void lac__classes_leave(lac_core *core, lac__group *group);
+lac__class *lac__class_find(const lac__model *model, const lac_digest *digest);
+lac__class *lac__class_named(const lac__model *model, const char *name);
+lac__class *lac__class_hold(lac__class *class);
+void lac__class_drop(lac__class **class);
+bool lac__group_holds(const lac__group *group, const lac__class *class);
+/* Some READY group holds it. */
+bool lac__class_served(const lac_core *core, const lac__class *class);
+/* The guard of a class for a type, made when there is none; NULL when LAC_GUARDS_MAX are kept. */
+lac__guard *lac__guard_of(lac_core *core, const lac_digest *digest, lac_input_type type);
+void lac__guards_shadow(lac_core *core, const lac__group *group, const lac_shadow *shadow);
+void lac__guards_tick(lac_core *core);
+
+/* ---- plan.c ---- */
+
+void lac__plan_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream);
+void lac__plan_force(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_force *force);
 
 /* ---- status.c, meters.c ---- */
 

@@ -3,8 +3,28 @@
 
 #include <string.h>
 
+/* Full first; counters from the last report. */
+static void fill_classes(const lac__group *g, lac_group_status *out, lac_class_status *classes)
+{
+    const lac_heartbeat none = {0}, *beat = g->ranks[0] ? &g->ranks[0]->beat : &none;
+    for (uint32_t c = 0; c <= g->classes_count; c++) {
+        const lac__class *class = c ? g->classes[c - 1] : NULL;
+        classes[c] =
+            (lac_class_status){.active_layers = class ? class->facts.active_layers : g->layers,
+                               .skip_rate = class ? class->facts.skip_rate : 0,
+                               .cost_skip_rate = class ? class->facts.cost_skip_rate : 0};
+        lac__copy_text(classes[c].name, sizeof classes[c].name, class ? class->facts.name : "full");
+        for (const lac__request *r = g->running.head; r; r = r->next)
+            classes[c].running += r->class == class;
+        for (uint32_t i = 0; i < beat->classes_count; i++)
+            classes[c].tokens += beat->classes[i].index == c ? beat->classes[i].tokens : 0;
+    }
+    out->classes = classes;
+    out->classes_count = g->classes_count + 1;
+}
+
 static void fill_group(const lac_core *core, const lac__group *g, lac_group_status *out,
-                       lac_rank_status *ranks)
+                       lac_rank_status *ranks, lac_class_status *classes)
 {
     lac__copy_text(out->id, sizeof out->id, g->id);
     lac__copy_text(out->state, sizeof out->state, lac__group_state_name(g->state));
@@ -33,18 +53,24 @@ static void fill_group(const lac_core *core, const lac__group *g, lac_group_stat
     if (!g->ranks[0])
         out->heartbeat_age_ms = core->now_ms - g->state_ms;
     out->ranks = out->ranks_count ? ranks : NULL;
+    fill_classes(g, out, classes);
 }
 
 void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream)
 {
-    size_t ranks_count = 0, filled = 0;
-    for (const lac__group *g = core->groups_head; g; g = g->next)
+    size_t ranks_count = 0, classes_count = 0, filled = 0;
+    for (const lac__group *g = core->groups_head; g; g = g->next) {
         ranks_count += g->ranks_count;
+        classes_count += g->classes_count + 1;
+    }
+    lac_class_status *classes = lac_alloc(classes_count + 1, sizeof *classes);
+    lac_class_status *next_class = classes;
     lac_group_status *groups = lac_alloc(core->groups_count + 1, sizeof *groups);
     lac_rank_status *ranks = lac_alloc(ranks_count + 1, sizeof *ranks), *next = ranks;
     for (const lac__group *g = core->groups_head; g; g = g->next) {
-        fill_group(core, g, &groups[filled++], next);
+        fill_group(core, g, &groups[filled++], next, next_class);
         next += g->ranks_count;
+        next_class += g->classes_count + 1;
     }
     lac_msg msg = {.body.status_reply = {.stream = stream,
                                          .epoch = core->options.epoch,
@@ -63,4 +89,5 @@ void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t 
     lac__send(core, plane, peer, 0, LAC_MSG_STATUS_REPLY, &msg);
     free(groups);
     free(ranks);
+    free(classes);
 }

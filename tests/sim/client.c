@@ -32,8 +32,12 @@ static void submit(sim *s, int client)
         t->max_tokens = (uint32_t)sim_between(s, 1, SIM_TOKENS_MAX);
     sim_packet *packet = packet_of(LAC_MSG_SUBMIT);
     lac_submit *body = &packet->msg.body.submit;
-    int length =
-        snprintf(packet->text[0], sizeof packet->text, "%llu", (unsigned long long)t->number);
+    static const char table[] = "\nid,name,size\n1,ab,10\n2,cd,20\n3,ef,30\n4,gh,40\n";
+    static const char prose[] = " times the king asked his daughters whether they loved him more "
+                                "than all the gold of the country by the sea.";
+    t->structured = t->number % 2 == 0;
+    int length = snprintf(packet->text[0], sizeof packet->text, "%llu%s",
+                          (unsigned long long)t->number, t->structured ? table : prose);
     *body = (lac_submit){
         .stream = t->stream,
         .prompt = {.kind = LAC_PROMPT_TEXT, .text = {packet->text[0], (uint32_t)length}},

@@ -54,6 +54,10 @@ static bool everything_happened(void)
         {"sheds", totals.sheds},
         {"freezes", totals.freezes},
         {"forgiven", totals.forgiven},
+        {"as a class", totals.as_class},
+        {"class kept over a move", totals.kept},
+        {"class given up in a move", totals.fell},
+        {"shadow scores", totals.shadows},
     };
     bool all = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

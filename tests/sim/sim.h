@@ -19,6 +19,7 @@ enum {
     SIM_SEQUENCES_MAX = 64,
     SIM_STREAMS_MAX = 400,
     SIM_TOKENS_MAX = 64,
+    SIM_CLASSES = 3,
     SIM_CONNECTIONS_MAX = 4096,
     SIM_MAIL_MAX = 1024,
     SIM_CALM_MS = 150000 /* after the faults, within which everything must end */
@@ -46,6 +47,8 @@ typedef struct {
     uint32_t tokens[SIM_SEQUENCES_MAX][4];
     char text[SIM_SEQUENCES_MAX][4];
     lac_running running[SIM_SEQUENCES_MAX];
+    lac_class_facts classes[SIM_CLASSES];
+    lac_run_account accounts[SIM_SEQUENCES_MAX];
 } sim_packet;
 
 typedef struct {
@@ -71,6 +74,9 @@ typedef struct {
 typedef struct {
     uint64_t request, number; /* `number`: which answer this is to be */
     uint32_t attempt, next_pos, max_tokens;
+    uint8_t class; /* 1 + its index; 0 = full */
+    lac_input_type type;
+    bool shadow;
 } sim_sequence;
 
 typedef struct {
@@ -78,6 +84,7 @@ typedef struct {
     uint64_t life, peer, session, epoch, report_seq, steps, dispatch_seq_seen;
     uint8_t incarnation[16];
     uint32_t slots;
+    uint32_t classes; /* bit i: it holds sim_class(i) */
     int model;
     sim_sequence sequences[SIM_SEQUENCES_MAX];
     uint32_t count;
@@ -85,6 +92,8 @@ typedef struct {
     uint32_t mail_count;
 } sim_worker;
 
+/* What the classes of the simulation are certified for. */
+lac_class_facts sim_class(int index);
 void sim_worker_start(sim *s, int worker);
 void sim_worker_packet(sim *s, int worker, const lac_msg *msg);
 void sim_worker_step(sim *s, int worker);
@@ -101,6 +110,9 @@ typedef struct {
     uint64_t stream, number;
     uint32_t max_tokens;
     bool accepted, ended, cancelled, gone;
+    bool structured;          /* its prompt is a table, else prose */
+    bool dispatched, in_full; /* once; once without a class */
+    uint8_t class;            /* of its first dispatch */
     uint32_t next_pos, text_length, credit;
     lac_finish finish;
 } sim_stream;
@@ -142,7 +154,7 @@ struct sim {
 typedef struct {
     uint64_t events, streams, tokens, stopped, length, cancelled, refused[LAC_EINTERNAL + 1];
     double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost, freezes,
-        forgiven, sheds;
+        forgiven, sheds, as_class, kept, fell, shadows;
 } sim_totals;
 extern sim_totals totals;
 

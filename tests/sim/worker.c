@@ -9,6 +9,27 @@ static sim_packet *packet_of(const sim_worker *w, uint16_t type)
     return packet;
 }
 
+lac_class_facts sim_class(int index)
+{
+    static const struct {
+        const char *name;
+        lac_input_type type;
+        lac_tier tier;
+        float cost;
+    } rows[SIM_CLASSES] = {{"tables", LAC_INPUT_STRUCTURED, LAC_TIER_STANDARD, 0.8f},
+                           {"prose", LAC_INPUT_UNSTRUCTURED, LAC_TIER_GOLD, 0.9f},
+                           {"cheap", LAC_INPUT_STRUCTURED, LAC_TIER_ECONOMY, 0.5f}};
+    lac_class_facts f = {.digest = {{(uint8_t)(index + 1)}},
+                         .mask = "A1",
+                         .active_layers = 2,
+                         .skip_rate = 0.25f,
+                         .cost_skip_rate = 0.25f,
+                         .cost = rows[index].cost};
+    snprintf(f.name, sizeof f.name, "%s", rows[index].name);
+    f.serves[rows[index].type] = (lac_class_serve){rows[index].tier, 0.01f, 0.02f};
+    return f;
+}
+
 static void say_hello(sim *s, int worker)
 {
     sim_worker *w = &s->workers[worker];
@@ -27,6 +48,10 @@ static void say_hello(sim *s, int worker)
     for (uint32_t i = 0; i < w->count; i++)
         packet->running[i] = (lac_running){w->sequences[i].request, w->sequences[i].attempt,
                                            w->sequences[i].next_pos};
+    for (int i = 0; i < SIM_CLASSES; i++)
+        if (w->classes >> i & 1)
+            packet->classes[h->classes_count++] = sim_class(i);
+    h->classes = packet->classes;
     h->running_count = w->count;
     h->running = packet->running;
     w->registered = false;
@@ -43,6 +68,7 @@ void sim_worker_start(sim *s, int worker)
     sim_worker *w = &s->workers[worker];
     sim_worker fresh = {.up = true, .life = w->life + 1, .slots = w->slots, .model = w->model};
     *w = fresh;
+    w->classes = (uint32_t)sim_between(s, 0, 7);
     w->peer = sim_open(s, worker);
     sim_trace(s, "worker %d starts, life %llu peer %llu", worker, (unsigned long long)w->life,
               (unsigned long long)w->peer);
@@ -102,7 +128,10 @@ static void take_dispatch(sim *s, sim_worker *w, const lac_dispatch *d)
                                               .number = d->sampling.seed,
                                               .attempt = d->attempt,
                                               .next_pos = d->accepted_count,
-                                              .max_tokens = d->sampling.max_tokens};
+                                              .max_tokens = d->sampling.max_tokens,
+                                              .class = d->has_class ? d->class_digest.bytes[0] : 0,
+                                              .type = d->input_type,
+                                              .shadow = d->shadow};
 }
 
 void sim_worker_packet(sim *s, int worker, const lac_msg *msg)
@@ -170,7 +199,26 @@ static void fill_item(sim *s, sim_packet *packet, uint32_t i, sim_sequence *q)
         item->finish =
             q->max_tokens && length == q->max_tokens ? LAC_FINISH_LENGTH : LAC_FINISH_STOP;
         item->usage = (lac_usage){.prompt_tokens = 3, .completion_tokens = length};
+        lac_run_account *account = &packet->accounts[i];
+        bool failed = q->class && sim_chance(s, 0.02); /* the class did: it ended in full */
+        snprintf(account->class_name, sizeof account->class_name, "%s",
+                 q->class && !failed ? sim_class(q->class - 1).name : "full");
+        account->layers = account->active_layers = 2;
+        item->account = account;
     }
+}
+
+/* Scores come when they come, mostly good ones. */
+static void send_shadow(sim *s, sim_worker *w, const sim_sequence *q)
+{
+    sim_packet *packet = packet_of(w, LAC_MSG_SHADOW);
+    packet->msg.body.shadow = (lac_shadow){.class_digest = {{q->class}},
+                                           .input_type = q->type,
+                                           .tokens = 5,
+                                           .kl_mean = sim_chance(s, 0.1) ? 0.5 : 0.01,
+                                           .top1_agree = 1};
+    totals.shadows++;
+    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
 }
 
 static void finish_drain(sim *s, int worker)
@@ -200,8 +248,11 @@ void sim_worker_step(sim *s, int worker)
     for (uint32_t i = 0; i < n; i++)
         fill_item(s, packet, i, &w->sequences[i]);
     for (uint32_t i = n; i-- > 0;)
-        if (packet->items[i].finish != LAC_FINISH_NONE)
+        if (packet->items[i].finish != LAC_FINISH_NONE) {
+            if (w->sequences[i].shadow)
+                send_shadow(s, w, &w->sequences[i]);
             drop(w, &w->sequences[i]);
+        }
     packet->msg.body.step_output = (lac_step_output){.items_count = n, .items = packet->items};
     w->steps++;
     sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);

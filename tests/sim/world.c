@@ -151,14 +151,38 @@ static uint64_t number_of(const lac_prompt *prompt)
 {
     LAC_ASSERT(prompt->kind == LAC_PROMPT_TEXT);
     char text[32] = {0};
-    LAC_ASSERT(prompt->text.length < sizeof text);
-    memcpy(text, prompt->text.data, prompt->text.length);
+    size_t length = prompt->text.length < sizeof text - 1 ? prompt->text.length : sizeof text - 1;
+    memcpy(text, prompt->text.data, length);
     return strtoull(text, NULL, 10);
+}
+
+/* A class never serves a type or a tier it may not, runs where it is, and is kept over moves or
+ * given up for good. */
+static void check_class(sim *s, sim_stream *t, const sim_worker *w, const lac_dispatch *d)
+{
+    lac_input_type type = t->structured ? LAC_INPUT_STRUCTURED : LAC_INPUT_UNSTRUCTURED;
+    LAC_ASSERT(d->input_type == type);
+    uint8_t class = d->has_class ? d->class_digest.bytes[0] : 0;
+    if (class) {
+        LAC_ASSERT(class <= SIM_CLASSES && (w->classes >> (class - 1) & 1));
+        lac_tier tier = sim_class(class - 1).serves[type].tier;
+        LAC_ASSERT(tier != LAC_TIER_NONE && tier <= LAC_TIER_STANDARD);
+        LAC_ASSERT(!t->in_full);
+        LAC_ASSERT(!t->dispatched || class == t->class);
+    }
+    LAC_ASSERT(!d->shadow || class);
+    totals.as_class += class != 0;
+    totals.kept += t->dispatched && class;
+    totals.fell += t->dispatched && t->class && !class;
+    t->class = t->dispatched ? t->class : class;
+    t->dispatched = true;
+    t->in_full = !class;
+    (void)s;
 }
 
 /* A worker gets the fields it acts on; what a replay brings is checked here, where it still lives.
  */
-static void copy_dispatch(const sim *s, sim_packet *packet, const lac_dispatch *d)
+static void copy_dispatch(sim *s, const sim_worker *w, sim_packet *packet, const lac_dispatch *d)
 {
     uint64_t number = number_of(&d->prompt);
     LAC_ASSERT(d->sampling.has_seed);
@@ -167,13 +191,18 @@ static void copy_dispatch(const sim *s, sim_packet *packet, const lac_dispatch *
     uint64_t stream = number - s->seed * SIM_STREAMS_MAX;
     LAC_ASSERT(stream >= 1 && stream <= s->streams_count);
     LAC_ASSERT(d->accepted_count >= s->streams[stream - 1].next_pos);
+    check_class(s, &s->streams[stream - 1], w, d);
     for (uint32_t i = 0; i < d->accepted_count; i++)
         LAC_ASSERT(d->accepted[i] == sim_token(number, i));
     packet->msg.body.dispatch = (lac_dispatch){.request = d->request,
                                                .attempt = d->attempt,
                                                .dispatch_seq = d->dispatch_seq,
                                                .accepted_count = d->accepted_count,
-                                               .sampling = d->sampling};
+                                               .sampling = d->sampling,
+                                               .has_class = d->has_class,
+                                               .class_digest = d->class_digest,
+                                               .input_type = d->input_type,
+                                               .shadow = d->shadow};
     packet->msg.body.dispatch.sampling.seed = number;
 }
 
@@ -190,7 +219,7 @@ static lac_status to_worker(sim *s, const lac_action *action)
     sim_packet *packet = lac_alloc(1, sizeof *packet);
     packet->msg.envelope = action->msg->envelope;
     if (action->msg->envelope.type == LAC_MSG_DISPATCH)
-        copy_dispatch(s, packet, &action->msg->body.dispatch);
+        copy_dispatch(s, &s->workers[c->worker], packet, &action->msg->body.dispatch);
     else
         packet->msg.body = action->msg->body;
     sim_push(s, in_order(s, &c->last_out, sim_between(s, 0, 5)),
@@ -289,12 +318,14 @@ static void begin(sim *s, uint64_t seed, bool verbose)
     s->now = 1000;
     lac_rng_seed(&s->rng, seed);
     s->fault_rate = sim_chance(s, 0.1) ? 0 : lac_rng_unit(&s->rng);
-    s->metrics = lac_metrics_create(256);
+    s->metrics = lac_metrics_create(512);
     lac_core_options options = {.epoch = sim_between(s, 1, 1000),
                                 .seed = seed,
                                 .queue_max = (uint32_t)sim_between(s, 2, 64),
                                 .bytes_max = sim_chance(s, 0.05) ? 20000 : 0,
                                 .policy = sim_chance(s, 0.6) ? (sim_chance(s, 0.5) ? "round-robin" : "cost") : NULL,
+                                .tier_max = LAC_TIER_STANDARD,
+                                .shadow_share = 0.3,
                                 .note = note,
                                 .note_arg = s};
     s->core = lac_core_create(&options, s->metrics, sink, s);

@@ -44,6 +44,10 @@ static void record_worker(sent *s, const lac_msg *msg)
         ck_assert(d->sampling.has_seed);
         s->seed = d->sampling.seed;
         s->echo = d->echo;
+        s->has_class = d->has_class;
+        s->class_digest = d->class_digest;
+        s->input_type = d->input_type;
+        s->shadow = d->shadow;
         copy_span(s->text, sizeof s->text,
                   d->prompt.kind == LAC_PROMPT_CHAT ? d->prompt.messages[0].content
                                                     : d->prompt.text);
@@ -54,6 +58,16 @@ static void record_worker(sent *s, const lac_msg *msg)
         break;
     default: break;
     }
+}
+
+static void copy_account(sent *s, const lac_run_account *account)
+{
+    if (!account)
+        return;
+    snprintf(s->class_name, sizeof s->class_name, "%s", account->class_name);
+    snprintf(s->why, sizeof s->why, "%s", account->why);
+    snprintf(s->mask, sizeof s->mask, "%s", account->mask ? account->mask : "");
+    s->skip_rate = account->skip_rate;
 }
 
 static void record_client(sent *s, const lac_msg *msg)
@@ -73,6 +87,7 @@ static void record_client(sent *s, const lac_msg *msg)
             s->tokens[i] = c->tokens[i];
         copy_span(s->text, sizeof s->text, c->text);
         s->logprobs_count = c->logprobs_count;
+        copy_account(s, msg->body.tokens.account);
         if (c->logprobs_count && c->logprobs[0].top_count)
             copy_span(s->logprob_text, sizeof s->logprob_text, c->logprobs[0].top[0].text);
         break;
@@ -80,6 +95,7 @@ static void record_client(sent *s, const lac_msg *msg)
         s->stream = msg->body.done.stream;
         s->finish = msg->body.done.finish;
         s->usage = msg->body.done.usage;
+        copy_account(s, msg->body.done.account);
         break;
     case LAC_MSG_REFUSED:
         s->stream = msg->body.refused.stream;

@@ -27,6 +27,11 @@ typedef struct {
     uint64_t seed;
     bool echo;
     char logprob_text[16];
+    bool has_class, shadow;
+    lac_digest class_digest;
+    lac_input_type input_type;
+    char class_name[LAC_NAME_MAX + 1], why[LAC_WHY_MAX + 1], mask[64]; /* of an account */
+    float skip_rate;
 } sent;
 
 typedef struct {
@@ -92,5 +97,6 @@ TCase *retry_case(void);
 TCase *verdict_case(void);
 TCase *router_case(void);
 TCase *path_case(void);
+TCase *classes_case(void);
 
 #endif

@@ -9,5 +9,6 @@ extern const char *heldout_path;
 
 TCase *heldout_case(void);
 TCase *speed_case(void);
+TCase *guard_case(void);
 
 #endif

@@ -443,6 +443,7 @@ int main(int argc, char **argv)
     } else {
         suite_add_tcase(suite, types_case());
         suite_add_tcase(suite, speed_case());
+        suite_add_tcase(suite, guard_case());
     }
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -42,6 +42,9 @@ typedef struct {
     const char *policy;       /* routing: "cost" (NULL too), "least-loaded" or "round-robin" */
     const char *http_address; /* shown by status; not copied */
     lac_core_fleet_options fleet;
+    lac_tier tier_max;   /* what certificates must keep to; NONE: requests run in full */
+    double shadow_share; /* of requests that run as a class, scored again in full; 0 … 1 */
+    bool allow_force;    /* clients may force a class, certified or not */
     /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
     void (*note)(void *note_arg, lac_log_level level, const char *text);
     void *note_arg;
@@ -95,6 +98,11 @@ size_t lac_core_fleet_wanted(const lac_core *core, lac_fleet_group *out, size_t 
  * launcher, LAC_EINVAL beyond what it can have. */
 lac_status lac_core_scale(lac_core *core, uint64_t now_ms, uint32_t groups_min, uint32_t groups_max,
                           lac_error *err);
+/* The guards of classes as text, to be kept over a restart: the version moves when they change. */
+uint64_t lac_core_guards_version(const lac_core *core);
+void lac_core_guards_save(const lac_core *core, lac_buf *out);
+/* Before the first event. LAC_EUNSUPPORTED (another form), LAC_ECORRUPT (a line). */
+lac_status lac_core_guards_load(lac_core *core, const char *text, lac_error *err);
 /* Requests that are queued or running, or whose client has not taken all of its answer yet. */
 size_t lac_core_live(const lac_core *core);
 /* At least one READY group, and not draining. */
