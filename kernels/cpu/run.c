@@ -6,6 +6,7 @@
 #include "backend.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/assert.h"
 
@@ -49,6 +50,9 @@ static void job_start(lac_backend *be, const lac__phase *ph, lac__local *l, uint
         lac__unpack_row(ph->op->u.embed.table, batch->tokens[row], h);
         for (uint32_t k = 0; scale != 1.0f && k < hidden; k++)
             h[k] *= scale;
+    } else if (batch->residual_in) {
+        memcpy(be->h + (size_t)row * hidden, batch->residual_in + (size_t)row * hidden,
+               hidden * sizeof *be->h);
     }
     const lac_segment *g = &batch->segments[be->row_segment[row]];
     double pos = (double)(g->pos + (row - g->row));
@@ -481,6 +485,9 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
     }
     lac__pool_run(be->pool, step_on_thread, be);
     be->batch = NULL;
+    if (batch->residual_out)
+        memcpy(batch->residual_out, be->h,
+               (size_t)batch->rows * be->options.hidden * sizeof *be->h);
     bool odd = false;
     for (uint32_t t = 0; t < be->threads; t++) {
         const lac__local *l = &be->locals[t];

@@ -177,6 +177,10 @@ typedef struct {
     const lac_row_list *unit_rows;
     /* One list a number that a PATCH names; NULL: no row runs any. */
     const lac_row_list *patch_rows;
+    /* For work on parts of a program, [rows][hidden] each, or NULL: what the residual stream starts
+     * with where the list has no EMBED, and out: what it is after the last operation. */
+    const float *residual_in;
+    float *residual_out;
 } lac_batch;
 
 /* ---- the table ---- */
