@@ -13,6 +13,7 @@ lac_packages_build=(
     gcc libc6-dev cmake ninja-build pkg-config check
     libuv1-dev libzmq3-dev protobuf-compiler protobuf-c-compiler libprotobuf-c-dev
     libssl-dev node-llhttp libpcre2-dev libjansson-dev libinih-dev libedit-dev libsimde-dev uthash-dev
+    libopenblas-dev liblapacke-dev
     libcurl4-openssl-dev
 )
 # To fetch the default model.

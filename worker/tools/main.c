@@ -18,6 +18,7 @@ static const command commands[] = {
     {"inspect", lac_tool_inspect, "what a model file holds"},
     {"generate", lac_tool_generate, "a prompt to text"},
     {"score", lac_tool_score, "how probable a text is"},
+    {"calibrate", lac_tool_calibrate, "what one type of input may leave out, with proof"},
     {"expand", lac_tool_expand, "a model with more blocks that do nothing"},
     {"bench", lac_tool_bench, "speed beside memory bandwidth"},
 };
