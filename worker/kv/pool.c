@@ -201,19 +201,35 @@ uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept)
     return s->shared;
 }
 
-void lac_kv_release(lac_kv_pool *pool, int sequence)
+/* Gives back blocks from `blocks` on. */
+static void blocks_give(lac_kv_pool *pool, lac__sequence_tables *s, uint32_t blocks)
 {
-    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
-    lac__prefix_leave(pool, s);
     for (uint32_t u = 0; u < pool->units_count; u++) {
         uint32_t *row = s->tables + (size_t)u * pool->stride;
-        for (uint32_t b = 0; b < s->blocks; b++) {
+        for (uint32_t b = blocks; b < s->blocks; b++) {
             if (row[b] != LAC_KV_PAGE_NONE)
                 lac__page_give(&pool->lists[pool->size_of[u]], row[b]);
             row[b] = LAC_KV_PAGE_NONE;
         }
     }
-    s->blocks = 0;
+    s->blocks = blocks;
+}
+
+void lac_kv_trim(lac_kv_pool *pool, int sequence, uint32_t tokens)
+{
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    uint32_t blocks = (tokens + pool->block_tokens - 1) / pool->block_tokens;
+    if (blocks < s->shared)
+        blocks = s->shared;
+    if (blocks < s->blocks)
+        blocks_give(pool, s, blocks);
+}
+
+void lac_kv_release(lac_kv_pool *pool, int sequence)
+{
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    lac__prefix_leave(pool, s);
+    blocks_give(pool, s, 0);
 }
 
 const uint32_t *lac_kv_tables(const lac_kv_pool *pool, int sequence)

@@ -186,6 +186,29 @@ static void decide_decodes(decision *d)
     }
 }
 
+/* Draft rows: only from what is free now, in order of arrival. Decodes all have their rows. */
+static void decide_drafts(decision *d)
+{
+    if (d->order->preempted_count > 0)
+        return;
+    for (uint32_t r = 0; r < d->order->runs_count; r++) {
+        lac_sched_run *run = &d->order->runs[r];
+        const lac_sched_sequence *s = &d->sequences[run->sequence];
+        uint32_t first = s->computed + 1, room = d->budget->rows_max - d->order->rows;
+        uint32_t wanted = s->draft < room ? s->draft : room;
+        lac_sched_sequence now = *s; /* with the blocks that its first row took */
+        if (now.blocks < blocks_for(d, first))
+            now.blocks = blocks_for(d, first);
+        uint32_t tokens = tokens_that_fit(d, &now, first + wanted);
+        uint32_t extra = tokens > first ? tokens - first : 0;
+        if (blocks_for(d, first + extra) > now.blocks)
+            blocks_take(d, s, blocks_for(d, first + extra) - now.blocks);
+        run->rows += extra;
+        d->order->rows += extra;
+        d->order->drafts += extra;
+    }
+}
+
 /* Prefills under way. Returns the rows left; *stuck says that one of them waits for pages. */
 static uint32_t decide_prefills(decision *d, uint32_t rows_left, bool *stuck)
 {
@@ -262,9 +285,11 @@ void lac_sched_decide(const lac_sched_sequence *sequences, uint32_t count,
     for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
         d.pages_free[i] = budget->pages_free[i];
     order->runs_count = order->preempted_count = order->rows = order->decodes = 0;
+    order->drafts = 0;
 
     decide_decodes(&d);
-    uint32_t rows_left = lac_sched_prefill_rows(budget, order->decodes);
+    decide_drafts(&d);
+    uint32_t rows_left = lac_sched_prefill_rows(budget, order->rows);
     bool stuck = false;
     rows_left = decide_prefills(&d, rows_left, &stuck);
     /* Whoever was preempted now would only take the pages back at once. */

@@ -361,6 +361,7 @@ static void advance(lac_kv_pool *pool, lac_rng *rng, model_sequence *s)
         s->computed = shared > s->computed ? shared : s->computed;
         check_contents(pool, s);
     }
+    uint32_t before = s->computed;
     uint32_t to = s->computed + (uint32_t)lac_rng_below(rng, CONTEXT + 1 - s->computed);
     uint32_t blocks = (to + BLOCK - 1) / BLOCK, have = lac_kv_blocks(pool, s->kv);
     uint32_t more = blocks > have ? blocks - have : 0;
@@ -370,6 +371,11 @@ static void advance(lac_kv_pool *pool, lac_rng *rng, model_sequence *s)
     if (!fits)
         return;
     compute(pool, s, to);
+    if (lac_rng_below(rng, 3) == 0) { /* the rows of a rejected draft */
+        s->computed -= (uint32_t)lac_rng_below(rng, s->computed - before + 1);
+        lac_kv_trim(pool, s->kv, s->computed);
+        ck_assert_uint_eq(lac_kv_blocks(pool, s->kv), (s->computed + BLOCK - 1) / BLOCK);
+    }
     if (lac_rng_below(rng, 4) > 0)
         lac_prefix_offer(pool, s->kv, &as, s->tokens, s->computed);
     check_contents(pool, s);

@@ -219,6 +219,43 @@ START_TEST(preempting_a_sharer_frees_what_is_its_own)
 }
 END_TEST
 
+START_TEST(draft_rows_take_what_is_free)
+{
+    lac_sched_budget budget = budget_of(4);
+    budget.row_us = 100;
+    budget.decode_us = 10000;
+    lac_sched_sequence s[3] = {active(LAC_SEQUENCE_DECODE, 63, 62),
+                               active(LAC_SEQUENCE_DECODE, 64, 63),
+                               active(LAC_SEQUENCE_PREFILL, 900, 320)};
+    s[0].draft = 8;
+    s[1].draft = 3;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.decodes, 2);
+    ck_assert_uint_eq(order.drafts, 11); /* a block for each */
+    ck_assert_uint_eq(runs[0].rows, 9);
+    ck_assert_uint_eq(runs[1].rows, 4);
+    ck_assert_uint_eq(order.runs_count, 2); /* none left for the prompt */
+    budget.pages_free[0] = 2;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(runs[0].rows, 9);
+    ck_assert_uint_eq(runs[1].rows, 1);
+    budget.pages_free[0] = 0;
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(runs[0].rows, 2); /* up to the end of its block */
+    ck_assert_uint_eq(order.drafts, 1);
+    s[1] =
+        active(LAC_SEQUENCE_DECODE, 65, 64); /* the older needs a block: no drafts, somebody goes */
+    decide(s, 3, &budget);
+    ck_assert_uint_eq(order.preempted_count, 1);
+    ck_assert_uint_eq(order.drafts, 0);
+    budget = budget_of(100);
+    budget.rows_max = 6;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.rows, 6);
+    ck_assert_uint_eq(order.drafts, 4);
+}
+END_TEST
+
 /* Requests arrive at random and run to random lengths in a pool that holds a few of them. */
 enum { REQUESTS = 40, PAGES0 = 24, PAGES1 = 13 };
 
@@ -368,6 +405,7 @@ int main(void)
     tcase_add_test(tc, cost_is_measured);
     tcase_add_test(tc, cached_blocks_save_rows_and_pages);
     tcase_add_test(tc, preempting_a_sharer_frees_what_is_its_own);
+    tcase_add_test(tc, draft_rows_take_what_is_free);
     tcase_add_test(tc, nothing_is_lost_in_a_small_pool);
     tcase_add_test_raise_signal(tc, an_illegal_move_aborts, 6);
     suite_add_tcase(suite, tc);

@@ -51,6 +51,8 @@ bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens);
  * back the pages of the others but in blocks that the prefix cache shares, which stay until the
  * sequence ends and cannot be taken or offered any more. Returns the number of those blocks. */
 uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept);
+/* Gives back the pages beyond positions 0 … tokens−1 that are the sequence's own. */
+void lac_kv_trim(lac_kv_pool *pool, int sequence, uint32_t tokens);
 /* Gives back all pages, keeps the sequence open: what preemption does. */
 void lac_kv_release(lac_kv_pool *pool, int sequence);
 

@@ -1,7 +1,8 @@
 /* The scheduler: which rows of which sequences the next step runs. Pure: plain structs in, plain
  * structs out, no clock, no memory, no pages of its own; the same input gives the same order.
  *
- * Rules: decodes first, oldest first; then prefill chunks within a row budget that follows measured
+ * Rules: decodes first, oldest first, with draft rows where pages are free for them and nobody was
+ * preempted; then prefill chunks within a row budget that follows measured
  * cost and the ITL target, a chunk of up to a second when nothing decodes; waiting sequences are admitted
  * first come first served. When pages run out the youngest sequence is preempted: it keeps its
  * tokens, gives its pages back, and is prefilled again later (as far as no cache has kept them). An older sequence never waits for a
@@ -49,6 +50,7 @@ typedef struct {
      * sequence holds) once all younger ones are preempted, and at any time `alone` (that no other
      * sequence holds). While WAITING `alone` are those that still count as free pages. */
     uint32_t owned, alone;
+    uint32_t draft; /* DECODE: extra rows it would run for tokens that are only guessed */
     uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size that one block takes */
 } lac_sched_sequence;
 
@@ -64,7 +66,7 @@ typedef struct {
 
 typedef struct {
     uint32_t sequence; /* index into the input */
-    uint32_t rows;     /* its next tokens: computed … computed+rows−1 */
+    uint32_t rows;     /* its next tokens: computed … computed+rows−1, drafts after the known ones */
 } lac_sched_run;
 
 /* Arrays are the caller's, each with room for `count` entries. Preempted sequences release their
@@ -72,6 +74,7 @@ typedef struct {
 typedef struct {
     uint32_t runs_count, preempted_count;
     uint32_t rows, decodes; /* in all; and runs of sequences in DECODE */
+    uint32_t drafts;        /* rows of them beyond the first */
     lac_sched_run *runs;
     uint32_t *preempted;
 } lac_sched_order;
@@ -82,7 +85,7 @@ typedef struct {
 void lac_sched_decide(const lac_sched_sequence *sequences, uint32_t count,
                       const lac_sched_budget *budget, lac_sched_order *order);
 
-/* Rows of prompt that a step with `decodes` decode rows may carry. */
+/* Rows of prompt that a step with `decodes` rows of decodes, drafts included, may carry. */
 uint32_t lac_sched_prefill_rows(const lac_sched_budget *budget, uint32_t decodes);
 
 /* ---- measured cost ---- */
