@@ -25,7 +25,7 @@ typedef struct {
     char chat_template[LAC_NAME_MAX + 1];
     char incarnation[INCARNATION_HEX + 1];
     char log_level[16];
-    char prefix_cache[8];
+    char prefix_cache[8], speculate[8];
     int64_t threads, slots, ctx_max, kv_mem, ranks_here, rank, pp, tp;
     bool pin, log_json, die_with_parent;
 } options;
@@ -64,6 +64,8 @@ static const lac_option table[] = {
      .value = "BYTES", .help = "Memory of the KV pool (K, M, G); 0: from RAM and model"},
     {"prefix-cache", LAC_OPT_STRING, TEXT(prefix_cache), .preset = "on", .value = "on|off",
      .help = "Keep keys and values of ended requests for those that begin alike"},
+    {"speculate", LAC_OPT_STRING, TEXT(speculate), .preset = "auto", .value = "auto|on|off",
+     .help = "Guess tokens from the text itself; auto: while it measures a gain"},
     {"ranks-here", LAC_OPT_INT, FIELD(ranks_here), .preset = "1", .low = 1, .high = LAC_RANKS_MAX,
      .value = "N", .help = "Workers that share this machine's memory"},
     {"chat-template", LAC_OPT_STRING, TEXT(chat_template), .value = "FAMILY",
@@ -157,7 +159,8 @@ static lac_status isa_parse(const char *name, lac_isa *out, lac_error *err)
 }
 
 /* What the table cannot say. */
-static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa, lac_error *err)
+static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
+                                lac_speculate *speculate, lac_error *err)
 {
     lac_status status = LAC_OK;
     if (o->model[0] == '\0')
@@ -180,6 +183,9 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa, 
     if (strcmp(o->prefix_cache, "on") != 0 && strcmp(o->prefix_cache, "off") != 0)
         return lac_fail(err, LAC_EINVAL, "prefix-cache is \"%s\", allowed: on, off",
                         o->prefix_cache);
+    if (!lac_speculate_parse(o->speculate, speculate))
+        return lac_fail(err, LAC_EINVAL, "speculate is \"%s\", allowed: auto, on, off",
+                        o->speculate);
     group_default(o->group, sizeof(o->group));
     status = name_check("group", o->group, err);
     if (status == LAC_OK)
@@ -210,6 +216,7 @@ int main(int argc, char **argv)
     lac_log_level level = LAC_LOG_INFO;
     lac_isa isa = LAC_ISA_AUTO;
     uint8_t incarnation[16] = {0};
+    lac_speculate speculate = LAC_SPECULATE_AUTO;
     lac_link *link = NULL;
     size_t words;
 
@@ -217,7 +224,7 @@ int main(int argc, char **argv)
         return 0;
     lac_status status = lac_config_load(table, OPTIONS, argc, argv, &o, NULL, 0, &words, &err);
     if (status == LAC_OK)
-        status = options_check(&o, &level, &isa, &err);
+        status = options_check(&o, &level, &isa, &speculate, &err);
     if (status == LAC_OK)
         status = incarnation_parse(o.incarnation, incarnation, &err);
     if (status != LAC_OK) {
@@ -246,6 +253,7 @@ int main(int argc, char **argv)
                    .slots = (uint32_t)o.slots,
                    .kv_bytes = (uint64_t)o.kv_mem,
                    .ranks_here = (uint32_t)o.ranks_here,
+                   .speculate = speculate,
                    .without_prefix_cache = strcmp(o.prefix_cache, "off") == 0}};
     memcpy(link_options.incarnation, incarnation, sizeof(incarnation));
     if (lac_link_create(&link_options, &link, &err) != LAC_OK) {

@@ -61,6 +61,9 @@ static lac_status sizes_set(lac_engine *e, const lac_engine_options *o, lac_erro
     e->score_rows = score_rows < 1                 ? 1
                     : score_rows > LAC__SCORE_ROWS ? LAC__SCORE_ROWS
                                                    : (uint32_t)score_rows;
+    e->draft_rows = LAC_BATCH_ROWS_MAX - e->slots < LAC__DRAFT_ROWS ? LAC_BATCH_ROWS_MAX - e->slots
+                                                                    : LAC__DRAFT_ROWS;
+    e->speculate = o->speculate;
     e->itl_target_us = 1000.0 * (o->itl_target_ms ? o->itl_target_ms : LAC__ITL_DEFAULT_MS);
     return LAC_OK;
 }
@@ -75,8 +78,9 @@ static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_e
                                    .pin = o->pin,
                                    .kv_type = o->isa == LAC_ISA_REFERENCE ? LAC_KV_F32 : LAC_KV_F16,
                                    .rows_max = e->rows_max,
-                                   .logit_rows_max =
-                                       e->slots > e->score_rows ? e->slots : e->score_rows,
+                                   .logit_rows_max = e->slots + e->draft_rows > e->score_rows
+                                                         ? e->slots + e->draft_rows
+                                                         : e->score_rows,
                                    .hidden = model->hidden,
                                    .vocab = model->vocab,
                                    .context_max = e->context_max};
@@ -184,8 +188,9 @@ static void step_arrays_create(lac_engine *e)
     step->order.preempted = lac_alloc(e->live_max, sizeof(*step->order.preempted));
     step->tokens = lac_alloc(e->rows_max, sizeof(*step->tokens));
     step->segments = lac_alloc(e->slots, sizeof(*step->segments));
-    step->logit_rows = lac_alloc(e->slots, sizeof(*step->logit_rows));
+    step->logit_rows = lac_alloc(e->slots + e->draft_rows, sizeof(*step->logit_rows));
     step->logit_of = lac_alloc(e->slots, sizeof(*step->logit_of));
+    step->drafts = lac_alloc(e->slots, sizeof(*step->drafts));
     step->status = lac_alloc(e->slots, sizeof(*step->status));
     step->kv = lac_alloc(e->slots, sizeof(*step->kv));
     step->shares = lac_alloc(e->slots, sizeof(*step->shares));
@@ -259,6 +264,8 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.segments);
     free(e->step.logit_rows);
     free(e->step.logit_of);
+    free(e->step.drafts);
+    free(e->step.draft_logits);
     free(e->step.status);
     free(e->step.kv);
     free(e->step.shares);
@@ -302,6 +309,8 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .output_tokens = engine->output_tokens,
                               .cached_tokens = engine->cached_tokens,
                               .preemptions = engine->preemptions,
+                              .draft_tokens = engine->draft_tokens,
+                              .draft_accepted = engine->draft_accepted,
                               .itl_us = engine->itl_us,
                               .prefill_us_per_token = engine->cost.row_us,
                               .active_layers = engine->active_layers,

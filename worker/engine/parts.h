@@ -11,6 +11,7 @@
 #include "program.h"
 #include "sampler/sampler.h"
 #include "sched/sched.h"
+#include "spec/spec.h"
 
 enum {
     LAC__SLOTS_DEFAULT = 16,
@@ -18,6 +19,7 @@ enum {
     LAC__ITL_DEFAULT_MS = 50,
     LAC__KV_CONTEXTS = 16, /* full contexts the default pool holds at most */
     LAC__SCORE_ROWS = 64,  /* rows of logits kept at once while scoring */
+    LAC__DRAFT_ROWS = 64,  /* draft rows of one step */
 };
 
 /* A class as this engine runs it. */
@@ -48,10 +50,13 @@ typedef struct {
     uint64_t kv_bytes; /* of the pages it held, at most */
     uint32_t *tokens;  /* [limit] prompt, accepted, then what it chose */
     uint32_t prompt_count;
-    uint32_t known;        /* tokens so far */
-    uint32_t limit;        /* tokens it may reach: context, pool or max_tokens */
-    uint32_t computed;     /* tokens whose keys and values are in its pages */
-    uint32_t cached;       /* prompt tokens of them that were there already */
+    uint32_t known;       /* tokens so far */
+    uint32_t limit;       /* tokens it may reach: context, pool or max_tokens */
+    uint32_t computed;    /* tokens whose keys and values are in its pages */
+    uint32_t cached;      /* prompt tokens of them that were there already */
+    uint32_t draft_count; /* tokens that may follow the known ones, to run in the next step */
+    uint32_t draft[LAC_SPEC_DRAFT_MAX];
+    lac_spec_trust trust;
     bool again;            /* was preempted: what it finds now is its own work */
     uint32_t class_from;   /* rows from this position on run as the class, those before in full */
     bool narrowed;         /* it has given back the pages that the class leaves out */
@@ -74,14 +79,17 @@ typedef struct {
     lac_sched_order order;         /* [live_max] each */
     uint32_t *tokens;              /* [rows_max] */
     lac_segment *segments;         /* [slots] */
-    lac_logit_row *logit_rows;     /* [slots] */
-    int *logit_of;                 /* [slots] run → its logit row, or −1 */
-    lac_status *status;            /* [slots] of each run */
-    int *kv;                       /* [slots] sequences that hold pages, oldest first */
-    lac_prefix_share *shares;      /* [slots] of each of them */
-    lac_sched_run *sorted;         /* [live_max] runs while they are put in order of class */
-    lac_row_list *unit_rows;       /* [units] */
-    uint32_t *row_numbers; /* [rows_max] 0, 1, 2, … where a class has patches, else NULL */
+    lac_logit_row *logit_rows;     /* [slots + draft_rows] */
+    int *logit_of;                 /* [slots] run → its first logit row, or −1 */
+    uint32_t *drafts;    /* [slots] run → its last rows that are drafts, each with logits */
+    float *draft_logits; /* [score_rows][vocab] of them, once one needs all its logits */
+    uint32_t draft_logits_used;
+    lac_status *status;       /* [slots] of each run */
+    int *kv;                  /* [slots] sequences that hold pages, oldest first */
+    lac_prefix_share *shares; /* [slots] of each of them */
+    lac_sched_run *sorted;    /* [live_max] runs while they are put in order of class */
+    lac_row_list *unit_rows;  /* [units] */
+    uint32_t *row_numbers;    /* [rows_max] 0, 1, 2, … where a class has patches, else NULL */
     lac_row_list patch_rows[LAC_CLASSES_MAX]; /* rows of each class with patches */
 } lac__step_arrays;
 
@@ -105,7 +113,7 @@ struct lac_engine {
     lac_account account;      /* of everything it ran */
 
     uint32_t context_max; /* tokens one sequence reaches by context */
-    uint32_t slots, queue_max, rows_max, score_rows;
+    uint32_t slots, queue_max, rows_max, score_rows, draft_rows;
     uint64_t kv_bytes;
     double itl_target_us;
     uint32_t *end_tokens; /* ids that end a text */
@@ -119,6 +127,9 @@ struct lac_engine {
     lac_top_logprob top[LAC_TOP_LOGPROBS_MAX];
 
     lac_sched_cost cost;
+    lac_speculate speculate;
+    lac_spec_cost spec_cost;
+    uint64_t draft_tokens, draft_accepted;
     double itl_us;
     uint64_t steps, prompt_tokens, output_tokens, cached_tokens, preemptions;
     uint32_t active_layers;
@@ -156,13 +167,23 @@ uint32_t lac__classes_active_layers(const lac_engine *engine, uint32_t present);
 void lac__prefix_key(const lac_engine *engine, uint32_t class_index, const uint8_t salt[16],
                      lac_digest *out);
 /* Before the order is made: prefills under way go on with what others finished; waiting ones learn
- * what they will find. Fills what the scheduler has to know of pages. */
-void lac__prefix_prepare(lac_engine *engine);
+ * what they will find. Fills what the scheduler has to know of pages. True when so few are free
+ * that somebody may be preempted. */
+bool lac__prefix_prepare(lac_engine *engine);
 /* Opens the sequences that the order admits, with the cached blocks it counted on. Before any run
  * reserves pages, which could give those blocks up. */
 void lac__prefix_admit(lac_engine *engine);
 /* Makes what the sequence has computed findable, as far as its key speaks of it. */
 void lac__prefix_offer(lac_engine *engine, const lac__sequence *sequence);
+
+/* Sets how many draft tokens each decode would run in the next step, and tells the scheduler. */
+void lac__drafts_make(lac_engine *engine);
+/* Adds the logit rows of a run's drafts, which are the batch's rows from `row` on. */
+void lac__drafts_place(lac_engine *engine, const lac__sequence *sequence, uint32_t row,
+                       uint32_t drafts, lac_batch *batch);
+/* Delivers the tokens of a run's logit rows, as far as each draft token was the one drawn. */
+void lac__drafts_verify(lac_engine *engine, lac__sequence *sequence, lac_logit_row *rows,
+                        uint32_t drafts, lac_engine_sink sink, void *arg);
 
 /* Gives back pages and logits; the sequence waits again with its tokens kept. */
 void lac__sequence_preempt(lac_engine *engine, lac__sequence *sequence);
@@ -174,6 +195,9 @@ void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence);
 uint32_t lac__sequence_outputs(const lac__sequence *sequence);
 /* True while end tokens may not be chosen. */
 bool lac__sequence_bans_end(const lac__sequence *sequence);
+/* True when the row's best token is all that was asked for and may not be chosen. */
+bool lac__sequence_bans_best(const lac_engine *engine, const lac__sequence *sequence,
+                             const lac_logit_row *row);
 /* True when the best token alone decides, unless it is a banned end token: then the row is run
  * again for all its logits, and from then on asks for them at once. */
 bool lac__sequence_best_decides(const lac__sequence *sequence);

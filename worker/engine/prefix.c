@@ -56,14 +56,14 @@ static void take(lac_engine *e, lac__sequence *s, uint32_t count)
  * preempted and nobody asks who owns what. */
 static bool pages_are_short(const lac_engine *e, uint32_t holders)
 {
-    uint32_t blocks = e->rows_max / LAC_KV_BLOCK + 2 * holders + 2;
+    uint32_t blocks = e->rows_max / LAC_KV_BLOCK + 3 * holders + 2;
     for (uint32_t i = 0; i < e->layout.sizes_count; i++)
         if ((uint64_t)blocks * e->layout.units_of[i] > lac_kv_free_count(e->pool, i))
             return true;
     return false;
 }
 
-static void shares_fill(lac_engine *e)
+static bool shares_fill(lac_engine *e)
 {
     lac__step_arrays *step = &e->step;
     uint32_t holders = 0;
@@ -82,9 +82,10 @@ static void shares_fill(lac_engine *e)
         in->alone = exact ? step->shares[h].alone : in->blocks;
         h++;
     }
+    return exact;
 }
 
-void lac__prefix_prepare(lac_engine *e)
+bool lac__prefix_prepare(lac_engine *e)
 {
     uint32_t slots_left = e->slots;
     for (uint32_t i = 0; i < e->live_count; i++) {
@@ -96,7 +97,7 @@ void lac__prefix_prepare(lac_engine *e)
             take(e, s, findable(s));
         e->step.sequences[i].computed = s->computed;
     }
-    shares_fill(e);
+    bool short_of_pages = shares_fill(e);
     /* Admission is in order of arrival: nobody behind these can come in. */
     for (uint32_t i = 0; i < e->live_count && slots_left > 0; i++) {
         lac__sequence *s = e->live[i];
@@ -109,6 +110,7 @@ void lac__prefix_prepare(lac_engine *e)
         in->computed = in->blocks * LAC_KV_BLOCK;
         in->alone = in->blocks - held;
     }
+    return short_of_pages;
 }
 
 void lac__prefix_admit(lac_engine *e)

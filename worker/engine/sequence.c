@@ -28,6 +28,13 @@ bool lac__sequence_best_decides(const lac__sequence *sequence)
             !s->logprobs);
 }
 
+bool lac__sequence_bans_best(const lac_engine *engine, const lac__sequence *sequence,
+                             const lac_logit_row *row)
+{
+    return !row->logits && lac__sequence_bans_end(sequence) &&
+           lac_tokenizer_is_end(engine->tokenizer, row->best_token);
+}
+
 /* Hands out what was held back in case a stop string would follow. */
 static void release_rest(lac_engine *engine, lac__sequence *sequence)
 {

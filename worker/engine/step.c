@@ -24,7 +24,9 @@ static void order_make(lac_engine *engine)
         memcpy(in->cost, engine->classes[owns_all ? 0 : s->class_index].block_cost,
                sizeof(in->cost));
     }
-    lac__prefix_prepare(engine);
+    bool short_of_pages = lac__prefix_prepare(engine);
+    if (engine->speculate != LAC_SPECULATE_OFF && !short_of_pages)
+        lac__drafts_make(engine);
     lac_sched_budget budget = {.slots = engine->slots,
                                .rows_max = engine->rows_max,
                                .block_tokens = LAC_KV_BLOCK,
@@ -76,13 +78,13 @@ static void logits_place(const lac_engine *engine, lac__sequence *s)
 
 /* Pages for the run's rows, and a place for the logits where its choice needs all of them. The
  * scheduler counted pages and slots, so neither can be short here. */
-static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows)
+static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows, uint32_t drafts)
 {
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
     uint64_t held = lac__class_held(engine, s);
     s->kv_bytes = held > s->kv_bytes ? held : s->kv_bytes;
-    if (s->computed + rows == s->known && !lac__sequence_best_decides(s))
+    if (s->computed + rows - drafts == s->known && !lac__sequence_best_decides(s))
         logits_place(engine, s);
 }
 
@@ -93,28 +95,34 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
     order_by_class(engine, class_rows);
     *batch = (lac_batch){
         .tokens = step->tokens, .segments = step->segments, .logit_rows = step->logit_rows};
+    step->draft_logits_used = 0;
     lac__prefix_admit(engine);
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
         lac_sched_run run = step->order.runs[r];
         lac__sequence *s = engine->live[run.sequence];
-        run_place(engine, s, run.rows);
+        uint32_t drafts = s->state == LAC_SEQUENCE_DECODE ? run.rows - 1 : 0;
+        step->drafts[r] = drafts;
+        run_place(engine, s, run.rows, drafts);
         step->segments[batch->segments_count++] =
             (lac_segment){.row = batch->rows,
                           .rows = run.rows,
                           .pos = s->computed,
                           .tables = lac_kv_tables(engine->pool, s->kv),
                           .table_stride = lac_kv_table_stride(engine->pool)};
-        for (uint32_t i = 0; i < run.rows; i++)
+        for (uint32_t i = 0; i < run.rows - drafts; i++)
             step->tokens[batch->rows + i] = s->tokens[s->computed + i];
+        for (uint32_t i = 0; i < drafts; i++)
+            step->tokens[batch->rows + run.rows - drafts + i] = s->draft[i];
         batch->rows += run.rows;
         step->logit_of[r] = -1;
-        if (s->computed + run.rows < s->known)
+        if (s->computed + run.rows - drafts < s->known)
             continue;
         step->logit_of[r] = (int)batch->logit_rows_count;
         /* A sequence that once wanted to end will want it again: it keeps its logits. */
         bool best_only = lac__sequence_best_decides(s) && !s->logits;
-        step->logit_rows[batch->logit_rows_count++] =
-            (lac_logit_row){.row = batch->rows - 1, .logits = best_only ? NULL : s->logits};
+        step->logit_rows[batch->logit_rows_count++] = (lac_logit_row){
+            .row = batch->rows - drafts - 1, .logits = best_only ? NULL : s->logits};
+        lac__drafts_place(engine, s, batch->rows - drafts, drafts, batch);
     }
     LAC_ASSERT(batch->rows <= engine->rows_max);
     lac__classes_batch(engine, class_rows, batch);
@@ -122,11 +130,14 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
 
 /* ---- running it ---- */
 
-/* Runs one segment of a batch by itself. Its keys and values are written again with the same bits.
- */
+/* Runs one segment of a batch by itself and without its drafts. Its keys and values are written
+ * again with the same bits. */
 static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t r, lac_error *err)
 {
     lac_segment segment = batch->segments[r];
+    segment.rows -= engine->step.drafts[r];
+    engine->step.order.runs[r].rows -= engine->step.drafts[r];
+    engine->step.drafts[r] = 0;
     lac_batch alone = {.rows = segment.rows,
                        .tokens = batch->tokens + segment.row,
                        .segments_count = 1,
@@ -152,15 +163,6 @@ static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t
     return status;
 }
 
-/* Only the best token was asked for, and it may not be chosen. */
-static bool needs_all_logits(const lac_engine *engine, const lac__sequence *s,
-                             const lac_batch *batch, uint32_t r)
-{
-    int index = engine->step.logit_of[r];
-    return index >= 0 && !batch->logit_rows[index].logits && lac__sequence_bans_end(s) &&
-           lac_tokenizer_is_end(engine->tokenizer, batch->logit_rows[index].best_token);
-}
-
 /* What a class computes has to be numbers; full is the model as it is. */
 static bool is_sound(const lac_engine *engine, const lac__sequence *s, const lac_batch *batch,
                      uint32_t r)
@@ -181,15 +183,17 @@ static void batch_run(lac_engine *engine, lac_batch *batch)
         lac_error own = err;
         step->status[r] = status;
         lac__sequence *s = engine->live[step->order.runs[r].sequence];
-        if (status != LAC_OK && step->order.runs_count > 1)
+        if (status != LAC_OK && (step->order.runs_count > 1 || step->drafts[r] > 0))
             step->status[r] = run_alone(engine, batch, r, &own);
         if (step->status[r] == LAC_OK && !is_sound(engine, s, batch, r))
             step->status[r] =
                 lac_fail(&own, LAC_ECORRUPT, "class %s gives logits that are no numbers",
                          engine->classes[s->class_index].name);
-        if (step->status[r] == LAC_OK && needs_all_logits(engine, s, batch, r)) {
+        int index = step->logit_of[r];
+        if (step->status[r] == LAC_OK && index >= 0 &&
+            lac__sequence_bans_best(engine, s, &batch->logit_rows[index])) {
             logits_place(engine, s);
-            batch->logit_rows[step->logit_of[r]].logits = s->logits;
+            batch->logit_rows[index].logits = s->logits;
             step->status[r] = run_alone(engine, batch, r, &own);
         }
         if (step->status[r] == LAC_OK)
@@ -204,8 +208,11 @@ static void batch_run(lac_engine *engine, lac_batch *batch)
 static void measure(lac_engine *engine, double us)
 {
     const lac_sched_order *order = &engine->step.order;
-    uint32_t prefill = order->rows - order->decodes;
-    lac_sched_cost_add(&engine->cost, order->decodes, prefill, us);
+    uint32_t prefill = order->rows - order->decodes - order->drafts;
+    if (order->drafts == 0)
+        lac_sched_cost_add(&engine->cost, order->decodes, prefill, us);
+    if (prefill == 0)
+        lac_spec_measure(&engine->spec_cost, order->decodes, order->drafts, us);
     if (order->decodes > 0)
         engine->itl_us = engine->itl_us == 0 ? us : engine->itl_us + 0.125 * (us - engine->itl_us);
     engine->prompt_tokens += prefill;
@@ -223,16 +230,17 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
                 lac__deliver_end(engine, s, sink, arg);
             continue;
         }
-        uint32_t rows = step->order.runs[r].rows;
+        uint32_t rows = step->order.runs[r].rows, drafts = step->drafts[r];
+        uint32_t logit_rows = step->logit_of[r] >= 0 ? 1 + drafts : 0;
         const lac_class_price *price = &engine->classes[lac__class_now(s)].price;
-        lac_account_add(&s->account, price, s->computed, rows, step->logit_of[r] >= 0);
-        lac_account_add(&engine->account, price, s->computed, rows, step->logit_of[r] >= 0);
+        lac_account_add(&s->account, price, s->computed, rows, logit_rows);
+        lac_account_add(&engine->account, price, s->computed, rows, logit_rows);
         engine->classes[lac__class_now(s)].tokens += rows;
-        s->computed += rows;
+        s->computed += rows - drafts;
+        if (logit_rows > 0)
+            lac__drafts_verify(engine, s, &batch->logit_rows[step->logit_of[r]], drafts, sink, arg);
         lac__prefix_offer(engine, s);
         lac__class_narrow(engine, s);
-        if (step->logit_of[r] >= 0)
-            lac__deliver_token(engine, s, &batch->logit_rows[step->logit_of[r]], sink, arg);
     }
 }
 

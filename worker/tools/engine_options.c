@@ -34,6 +34,9 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
         return lac_fail(err, LAC_EINVAL, "--prefix-cache is \"%.8s\", allowed on, off",
                         options->prefix_cache);
     engine.without_prefix_cache = off;
+    if (!lac_speculate_parse(options->speculate, &engine.speculate))
+        return lac_fail(err, LAC_EINVAL, "--speculate is \"%.8s\", allowed auto, on, off",
+                        options->speculate);
     lac_engine_class masked = {.name = "mask"};
     if (options->mask[0]) {
         lac_status status = mask_of(options, &masked.mask, err);

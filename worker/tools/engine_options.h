@@ -11,7 +11,7 @@ typedef struct {
     int64_t threads, ctx, kv_mem;
     bool pin, keep_zeroed;
     char mask[8192];
-    char prefix_cache[8];
+    char prefix_cache[8], speculate[8];
 } lac_tool_engine;
 
 /* One row of an options table; `record` is the command's struct. Strings need their size, the other
@@ -40,6 +40,8 @@ typedef struct {
                      "run parts that are provably zero too"),                                      \
         LAC_TOOL_ROW(type, engine.prefix_cache, "prefix-cache", LAC_OPT_STRING, "on|off", "on", 0, \
                      0, "keep keys and values of ended sequences for those that begin alike"),     \
+        LAC_TOOL_ROW(type, engine.speculate, "speculate", LAC_OPT_STRING, "auto|on|off", "auto",   \
+                     0, 0, "guess tokens from the text; auto: while it measures a gain"),          \
         LAC_TOOL_ROW(type, engine.kv_mem, "kv-mem", LAC_OPT_SIZE, "BYTES", "0", 0, 0,              \
                      "KV pool; 0 = a quarter of memory, at most 16 full contexts")
 

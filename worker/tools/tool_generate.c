@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "chat/chat.h"
@@ -216,17 +217,23 @@ static void take(void *arg, const lac_engine_event *event)
     lac_buf_clear(&out->text);
 }
 
-static lac_status finish(generate_output *out, lac_error *err)
+static lac_status finish(generate_output *out, const lac_engine *engine, double seconds,
+                         lac_error *err)
 {
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
     lac_buf line = {0};
     if (out->json) {
         lac_buf_printf(&line, "{\"ids\":[%s],\"text\":", out->ids.data ? out->ids.data : "");
         lac_buf_json(&line, out->text.data ? out->text.data : "", out->text.length);
         lac_buf_printf(&line,
                        ",\"finish\":\"%s\",\"prompt_tokens\":%u,\"completion_tokens\":%u"
-                       ",\"cached_tokens\":%u",
+                       ",\"cached_tokens\":%u,\"draft_tokens\":%llu,\"draft_accepted\":%llu"
+                       ",\"seconds\":%.6f",
                        lac_finish_name(out->finish), out->usage.prompt_tokens,
-                       out->usage.completion_tokens, out->usage.cached_tokens);
+                       out->usage.completion_tokens, out->usage.cached_tokens,
+                       (unsigned long long)stats.draft_tokens,
+                       (unsigned long long)stats.draft_accepted, seconds);
         lac_buf_printf(&line,
                        ",\"class\":\"%s\",\"active_layers\":%u,\"skip_rate\":%.6f,"
                        "\"cost_skip_rate\":%.6f,\"flops\":%.0f,\"kv_bytes\":%llu}",
@@ -253,10 +260,11 @@ static lac_status generate(const generate_options *opt, lac_engine *engine, lac_
     request.prompt_count = count;
     if (status == LAC_OK)
         status = lac_engine_submit(engine, &request, err);
+    uint64_t start = lac_now_ns();
     while (status == LAC_OK && lac_engine_step(engine, take, &out))
         status = out.status;
     if (status == LAC_OK)
-        status = finish(&out, err);
+        status = finish(&out, engine, (double)(lac_now_ns() - start) / 1e9, err);
     lac_buf_free(&out.ids);
     lac_buf_free(&out.text);
     free(ids);

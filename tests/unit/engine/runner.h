@@ -17,6 +17,7 @@ typedef struct {
         text_after[RUNNER_TOKENS_MAX + 1]; /* text length once that many tokens were reported */
     char text[RUNNER_TEXT_MAX];
     uint32_t text_length, events, logprobs;
+    uint64_t bits;      /* a hash of every log-probability, chosen and top */
     uint32_t first_pos; /* of the first event */
     lac_finish finish;
     lac_usage usage;
@@ -27,6 +28,17 @@ typedef struct {
 typedef struct {
     runner_result results[RUNNER_SEQUENCES_MAX]; /* by sequence id */
 } runner;
+
+static inline uint64_t runner_bits(uint64_t bits, const lac_logprob *p)
+{
+    for (uint32_t t = 0; t <= p->top_count; t++) {
+        const lac_top_logprob *one = t ? &p->top[t - 1] : &p->chosen;
+        uint32_t word;
+        memcpy(&word, &one->logprob, sizeof(word));
+        bits = (bits ^ word ^ (uint64_t)one->token << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return bits;
+}
 
 static inline void runner_sink(void *arg, const lac_engine_event *event)
 {
@@ -44,6 +56,8 @@ static inline void runner_sink(void *arg, const lac_engine_event *event)
     r->text_length += event->chunk.text.length;
     r->text_after[r->tokens_count] = r->text_length;
     r->logprobs += event->chunk.logprobs_count;
+    for (uint32_t i = 0; i < event->chunk.logprobs_count; i++)
+        r->bits = runner_bits(r->bits, &event->chunk.logprobs[i]);
     r->finish = event->finish;
     r->usage = event->usage;
     r->error = event->error;
@@ -85,11 +99,13 @@ static inline void runner_submit(lac_engine *engine, uint64_t id, const uint32_t
     ck_assert_msg(status == LAC_OK, "%s", err.text);
 }
 
-/* Both runs gave the same tokens, text and end. */
+/* Both runs gave the same tokens, log-probabilities (where both did), text and end. */
 static inline void runner_same(const runner_result *a, const runner_result *b)
 {
     ck_assert_uint_eq(a->tokens_count, b->tokens_count);
     ck_assert_mem_eq(a->tokens, b->tokens, a->tokens_count * sizeof(uint32_t));
+    if (a->logprobs > 0 && b->logprobs > 0)
+        ck_assert_uint_eq(a->bits, b->bits);
     ck_assert_uint_eq(a->text_length, b->text_length);
     ck_assert_mem_eq(a->text, b->text, a->text_length);
     ck_assert_int_eq(a->finish, b->finish);

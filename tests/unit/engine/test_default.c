@@ -14,7 +14,7 @@ enum { PROMPTS = 8, ANSWER = 24, SKIPPED = 77 };
 static char model_path[4096];
 static runner run, other;
 
-static const char *const texts[PROMPTS] = {
+static const char *texts[PROMPTS] = {
     "The capital of France is",
     "<|im_start|>user\nName three colours.<|im_end|>\n<|im_start|>assistant\n",
     "def fibonacci(n):\n",
@@ -52,6 +52,63 @@ static void submit_text(lac_engine *engine, uint32_t i, const lac_sampling *samp
     runner_submit(engine, i, ids, count, sampling);
     free(ids);
 }
+
+/* One request under a setting of speculation; what it cost into *stats. */
+static void ask(lac_speculate speculate, const char *text, float temperature, runner *out,
+                lac_engine_stats *stats)
+{
+    lac_engine_options options = {
+        .model_path = model_path, .threads = 2, .slots = 1, .speculate = speculate};
+    lac_engine *engine = runner_engine(&options);
+    lac_sampling sampling = runner_greedy(100);
+    sampling.temperature = temperature;
+    sampling.seed = 3;
+    sampling.logprobs = temperature > 0;
+    memset(out, 0, sizeof(*out));
+    texts[0] = text;
+    submit_text(engine, 0, &sampling);
+    runner_drain(engine, out);
+    lac_engine_stats_read(engine, stats);
+    lac_engine_destroy(&engine);
+}
+
+/* Drafts come true where the answer copies the prompt; in prose they are hardly run. */
+START_TEST(speculation_changes_nothing_and_saves_steps)
+{
+    static const char copying[] =
+        "<|im_start|>user\nRepeat these lines exactly:\n"
+        "2031-03-05 07:14:09 level=warn unit=lamp msg=\"bulb current low\"\n"
+        "2031-03-05 07:14:11 level=info unit=door msg=\"closed by hand\"\n"
+        "2031-03-05 07:15:42 level=warn unit=pump msg=\"pressure above limit\"\n"
+        "<|im_end|>\n<|im_start|>assistant\n";
+    static const char prose[] = "It was late in the autumn when the old ferryman";
+    const char *const first = texts[0];
+    for (int t = 0; t < 2; t++) {
+        float temperature = t ? 0.2f : 0.0f;
+        lac_engine_stats plain, forced, own;
+        ask(LAC_SPECULATE_OFF, copying, temperature, &run, &plain);
+        ask(LAC_SPECULATE_ON, copying, temperature, &other, &forced);
+        runner_same(&run.results[0], &other.results[0]);
+        ask(LAC_SPECULATE_AUTO, copying, temperature, &other, &own);
+        runner_same(&run.results[0], &other.results[0]);
+        printf("copying at %.1f: %u tokens in %llu steps plain, %llu forced, %llu by itself "
+               "(%llu rows)\n",
+               (double)temperature, run.results[0].tokens_count, (unsigned long long)plain.steps,
+               (unsigned long long)forced.steps, (unsigned long long)own.steps,
+               (unsigned long long)own.draft_tokens);
+        ck_assert_uint_lt(forced.steps * 3, plain.steps * 2);
+        ask(LAC_SPECULATE_OFF, prose, temperature ? 0.8f : 0.0f, &run, &plain);
+        ask(LAC_SPECULATE_AUTO, prose, temperature ? 0.8f : 0.0f, &other, &own);
+        runner_same(&run.results[0], &other.results[0]);
+        printf("prose: %llu draft rows in %llu steps, %llu right\n",
+               (unsigned long long)own.draft_tokens, (unsigned long long)own.steps,
+               (unsigned long long)own.draft_accepted);
+        if (t)
+            ck_assert_uint_lt(own.draft_tokens - own.draft_accepted, own.steps / 5);
+    }
+    texts[0] = first;
+}
+END_TEST
 
 /* Every prompt twice in one engine, then all at once: what the prefix cache gives is what was
  * computed. */
@@ -216,6 +273,7 @@ static void kl_take(void *arg, size_t index, const float *logits)
 static lac_engine *mask_engine(void)
 {
     lac_engine_options options = {.model_path = model_path,
+                                  .speculate = LAC_SPECULATE_OFF, /* rows are counted */
                                   .threads = 1,
                                   .kv_bytes = 128 << 20,
                                   .classes = mask_classes,
@@ -299,6 +357,7 @@ int main(void)
     Suite *suite = suite_create("default model");
     TCase *tc = tcase_create("default");
     tcase_set_timeout(tc, 280);
+    tcase_add_test(tc, speculation_changes_nothing_and_saves_steps);
     tcase_add_test(tc, prefix_cache_changes_nothing);
     tcase_add_test(tc, same_text_alone_batched_and_threaded);
 #ifndef LAC_SANITIZED

@@ -22,13 +22,7 @@ static void sink(void *arg, const lac_engine_event *event)
     for (uint32_t i = 0; i < event->chunk.tokens_count; i++)
         a->tokens[a->tokens_count++] = event->chunk.tokens[i];
     for (uint32_t i = 0; i < event->chunk.logprobs_count; i++)
-        for (uint32_t t = 0; t <= event->chunk.logprobs[i].top_count; t++) {
-            const lac_top_logprob *p =
-                t ? &event->chunk.logprobs[i].top[t - 1] : &event->chunk.logprobs[i].chosen;
-            uint32_t bits;
-            memcpy(&bits, &p->logprob, sizeof(bits));
-            a->bits = (a->bits ^ bits ^ (uint64_t)p->token << 32) * UINT64_C(0x9e3779b97f4a7c15);
-        }
+        a->bits = runner_bits(a->bits, &event->chunk.logprobs[i]);
     a->cached = event->usage.cached_tokens;
     a->ended = event->finish != LAC_FINISH_NONE;
     ck_assert_int_ne(event->finish, LAC_FINISH_ERROR);

@@ -29,6 +29,15 @@ typedef struct {
     uint32_t patches_count;
 } lac_engine_class;
 
+/* Running tokens that the text itself suggests as extra rows of a step (worker/spec). The answer is the
+ * same in every setting. */
+typedef enum {
+    LAC_SPECULATE_AUTO, /* as many as measured time says is a gain */
+    LAC_SPECULATE_OFF,
+    LAC_SPECULATE_ON /* as many as there are, whatever they cost: to test and to measure */
+} lac_speculate;
+bool lac_speculate_parse(const char *name, lac_speculate *out); /* "auto", "off", "on" */
+
 typedef struct {
     const char *model_path;
     uint32_t threads;       /* 0 = cores this process may use */
@@ -47,6 +56,7 @@ typedef struct {
     bool without_full; /* class 0 is not live: requests of it are LAC_EREFUSED */
     bool keep_zeroed;  /* run units that are provably zero like any other, to compare */
     bool without_prefix_cache; /* compute every prompt from its first token */
+    lac_speculate speculate;
     /* Called during load with bytes done and all; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
@@ -70,6 +80,7 @@ typedef struct {
     uint64_t steps, prompt_tokens, output_tokens;
     uint64_t cached_tokens; /* prompt tokens that need not be computed */
     uint64_t preemptions;
+    uint64_t draft_tokens, draft_accepted; /* guessed and run; of them part of the answer */
     double itl_us, prefill_us_per_token; /* smoothed; 0 before the first */
     uint32_t active_layers;              /* of the last step */
     uint32_t classes_count;              /* class 0 included */
