@@ -58,6 +58,7 @@ static lac_engine_options options_of(void)
     return (lac_engine_options){.model_path = MODEL,
                                 .threads = 1,
                                 .slots = PROMPTS,
+                                .speculate = LAC_SPECULATE_OFF, /* rows are counted */
                                 .classes = classes,
                                 .classes_count = CLASSES - 1};
 }
