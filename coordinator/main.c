@@ -44,7 +44,7 @@ typedef struct {
     lac_link *link;
     lac__launching *launching; /* NULL without --launch */
     uv_timer_t tick;
-    uv_signal_t sigterm, sigint;
+    uv_signal_t sigterm, sigint, sighup;
 
     uint64_t core_ms, seen_ms; /* the core's clock, and the machine's when it was last read */
     uint64_t started_ms, tick_due_ms, launch_due_ms;
@@ -52,7 +52,7 @@ typedef struct {
     bool stepping;
     bool draining, stopping;
     uint64_t drain_until_ms, flush_until_ms;
-    lac_metric *loop_lag, *rss, *uptime;
+    lac_metric *loop_lag, *rss, *uptime, *refused_keys;
 } coordinator;
 
 /* ---- time ---- */
@@ -156,6 +156,7 @@ static void http_metrics(void *arg, lac_buf *out)
 {
     coordinator *c = arg;
     lac_metric_set(c->rss, (double)resident_bytes());
+    lac_metric_set(c->refused_keys, (double)lac_wire_guard_refused(c->wire));
     lac_metric_set(c->uptime, (double)(lac_now_ms() - c->started_ms) / 1000.0);
     lac_metrics_render(c->metrics, out);
 }
@@ -176,6 +177,7 @@ static void stop(coordinator *c)
     uv_close((uv_handle_t *)&c->tick, NULL);
     uv_close((uv_handle_t *)&c->sigterm, NULL);
     uv_close((uv_handle_t *)&c->sigint, NULL);
+    uv_close((uv_handle_t *)&c->sighup, NULL);
     lac_link_destroy(&c->link);
     lac__launching_destroy(&c->launching);
     if (c->frontend)
@@ -212,6 +214,18 @@ static void on_signal(uv_signal_t *handle, int number)
     c->draining = true;
     c->drain_until_ms = lac_now_ms() + LAC_DRAIN_MS;
     lac_core_drain(c->core, core_now(c));
+}
+
+/* What may be read again while running: who is let in. */
+static void on_reload(uv_signal_t *handle, int number)
+{
+    coordinator *c = handle->data;
+    lac_error err = {0};
+    (void)number;
+    if (lac_wire_guard_reload(c->wire, &err) == LAC_OK)
+        lac_info("read again: %s", *c->options.allow ? c->options.allow : "nothing, no --allow");
+    else
+        lac_warn("the old list of keys stays: %s", err.text);
 }
 
 /* The launcher is asked before it is told: what it has just lost must not be wanted again unseen.
@@ -273,6 +287,8 @@ static void make_metrics(coordinator *c)
                                         sizeof bounds / sizeof *bounds);
     c->rss = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "process_resident_memory_bytes",
                                 "Resident memory.", "");
+    c->refused_keys = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_refused_keys",
+                                         "Handshakes of keys that are not let in.", "");
     c->uptime = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_uptime_seconds",
                                    "Since the start.", "");
     lac_metric_set(lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_build_info",
@@ -304,6 +320,13 @@ static lac_status open_http(coordinator *c, lac_error *err)
 static lac_status open_planes(coordinator *c, lac_error *err)
 {
     lac_status status = lac_wire_create(&c->wire, err);
+    if (status == LAC_OK && *c->options.key) {
+        lac_key key;
+        status = lac_key_load(c->options.key, &key, err);
+        if (status == LAC_OK)
+            status = lac_wire_guard(c->wire, &key, c->options.allow, err);
+        explicit_bzero(&key, sizeof key);
+    }
     if (status != LAC_OK)
         return status;
     lac_link_options options = {.workers = c->options.worker_plane,
@@ -347,10 +370,11 @@ static void start_handles(coordinator *c)
     c->started_ms = c->seen_ms = lac_now_ms();
     c->core_ms = 1;
     c->tick_due_ms = c->started_ms;
-    c->tick.data = c->sigterm.data = c->sigint.data = c;
+    c->tick.data = c->sigterm.data = c->sigint.data = c->sighup.data = c;
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
     uv_signal_start(&c->sigterm, on_signal, SIGTERM);
     uv_signal_start(&c->sigint, on_signal, SIGINT);
+    uv_signal_start(&c->sighup, on_reload, SIGHUP);
 }
 
 /* On failure the caller's destroy() takes down what was built. */
@@ -362,6 +386,7 @@ static lac_status build(coordinator *c, lac_error *err)
     uv_timer_init(&c->loop, &c->tick);
     uv_signal_init(&c->loop, &c->sigterm);
     uv_signal_init(&c->loop, &c->sigint);
+    uv_signal_init(&c->loop, &c->sighup);
     lac_status status = take_epoch(c, err);
     if (status != LAC_OK)
         return status;
@@ -389,6 +414,7 @@ static void announce(const coordinator *c)
     printf("http %s\n", c->frontend ? lac_frontend_address(c->frontend) : "off");
     printf("client-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_CLIENT));
     printf("worker-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_WORKER));
+    printf("protection %s\n", *c->options.key ? "keys" : "none, this machine only");
     printf("ready to accept workers\n");
     fflush(stdout);
 }

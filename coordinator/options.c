@@ -56,6 +56,10 @@ static const lac_option table[] = {
      "error, warn, info, debug or trace"},
     {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
      "log in JSON lines"},
+    {"key", STRING(key), NULL, 0, 0, false, "FILE",
+     "this coordinator's key (`lacuna keys new`): both planes speak CURVE; needs --allow"},
+    {"allow", STRING(allow), NULL, 0, 0, false, "FILE",
+     "keys that may connect, a line each: worker|client|admin NAME KEY; read again on SIGHUP"},
     {"insecure-wide", LAC_OPT_BOOL, FIELD(insecure_wide), 0, NULL, 0, 0, false, "",
      "allow addresses beyond loopback without keys: for test namespaces only"},
 };
@@ -152,6 +156,9 @@ static lac_status check(lac__options *o, lac_error *err)
     if (!lac_core_policy_known(o->policy))
         return lac_fail(err, LAC_EINVAL,
                         "policy is \"%s\", allowed: cost, least-loaded, round-robin", o->policy);
+    if (!*o->key != !*o->allow)
+        return lac_fail(err, LAC_EINVAL, "%s is given without %s: keys need both",
+                        *o->key ? "key" : "allow", *o->key ? "allow" : "key");
     return check_launch(o, err);
 }
 

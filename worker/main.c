@@ -23,6 +23,7 @@ typedef struct {
     char device[LAC_NAME_MAX + 1];
     char isa[LAC_NAME_MAX + 1];
     char chat_template[LAC_NAME_MAX + 1];
+    char key[4096], server_key[4096];
     char incarnation[INCARNATION_HEX + 1];
     char log_level[16];
     char prefix_cache[8], speculate[8];
@@ -70,6 +71,10 @@ static const lac_option table[] = {
      .value = "N", .help = "Workers that share this machine's memory"},
     {"chat-template", LAC_OPT_STRING, TEXT(chat_template), .value = "FAMILY",
      .help = "Chat template family instead of the recognised one"},
+    {"key", LAC_OPT_STRING, TEXT(key), .value = "FILE",
+     .help = "This rank's key; needs --server-key"},
+    {"server-key", LAC_OPT_STRING, TEXT(server_key), .value = "FILE",
+     .help = "The coordinator's public key: nobody else is talked to"},
     {"incarnation", LAC_OPT_STRING, TEXT(incarnation), .value = "HEX",
      .help = "Identity of this start, 32 hex digits, from who starts it; without it one is given"},
     {"die-with-parent", LAC_OPT_BOOL, FIELD(die_with_parent),
@@ -169,6 +174,10 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
         return lac_fail(err, LAC_EINVAL,
                         "log-level is \"%s\", allowed: error, warn, info, debug, trace",
                         o->log_level);
+    if ((o->key[0] == '\0') != (o->server_key[0] == '\0'))
+        return lac_fail(err, LAC_EINVAL, "%s is given without %s: keys need both",
+                        o->key[0] != '\0' ? "key" : "server-key",
+                        o->key[0] != '\0' ? "server-key" : "key");
     if (strcmp(o->device, "cpu") != 0)
         return lac_fail(err, LAC_EUNSUPPORTED, "device is \"%s\", this build serves cpu only",
                         o->device);
@@ -244,6 +253,8 @@ int main(int argc, char **argv)
         .group = o.group,
         .model_name = o.model_name,
         .chat_family = o.chat_template,
+        .key = o.key,
+        .server_key = o.server_key,
         .plan = o.plan,
         .engine = {.model_path = o.model,
                    .threads = (uint32_t)o.threads,

@@ -27,7 +27,7 @@ typedef struct {
     lac_socket *socket;
     bad_peer *bad;
     uint64_t seq;
-    lac_metric *bad_frames, *ignored, *busy;
+    lac_metric *bad_frames, *ignored, *busy, *denied;
 } plane_side;
 
 struct lac_link {
@@ -110,12 +110,55 @@ static void answer_bad(plane_side *side, uint64_t peer, const lac_envelope *enve
     lac_link_send(side->link, &action);
 }
 
+/* ---- what a key may do ---- */
+
+/* The client's number for an order, or for a request that only an admin may make; 0 = anybody may.
+ */
+static uint64_t order_of(const lac_msg *msg)
+{
+    switch (msg->envelope.type) {
+    case LAC_MSG_SCALE: return msg->body.scale.stream;
+    case LAC_MSG_DRAIN_GROUP: return msg->body.drain_group.stream;
+    case LAC_MSG_PATH_FORCE: return msg->body.path_force.stream;
+    case LAC_MSG_SUBMIT: return msg->body.submit.force[0] ? msg->body.submit.stream : 0;
+    default: return 0;
+    }
+}
+
+/* Answers what the sender's key does not allow. Without keys only this machine can connect. */
+static bool permitted(plane_side *side, uint64_t peer, const lac_msg *msg)
+{
+    const char *name;
+    lac_msg answer = {0};
+    lac_role role = lac_socket_sender(side->socket, &name);
+    if (role == LAC_ROLE_WORKER && msg->envelope.type == LAC_MSG_HELLO && strcmp(name, "*") != 0 &&
+        strcmp(name, msg->body.hello.group) != 0) {
+        lac_hello_reject *reject = &answer.body.hello_reject;
+        answer.envelope.type = LAC_MSG_HELLO_REJECT;
+        answer.envelope.epoch = side->link->epoch;
+        reject->major_min = reject->major_max = LAC_PROTO_MAJOR;
+        snprintf(reject->reason, sizeof reject->reason,
+                 "group is \"%s\", this worker's key allows \"%s\"", msg->body.hello.group, name);
+    } else if (role == LAC_ROLE_CLIENT && order_of(msg)) {
+        answer.envelope.type = LAC_MSG_REFUSED;
+        answer.body.refused = (lac_refused){.stream = order_of(msg), .status = LAC_EREFUSED};
+        snprintf(answer.body.refused.reason, sizeof answer.body.refused.reason,
+                 "the key of \"%s\" is a client's: orders need an admin's", name);
+    } else {
+        return true;
+    }
+    lac_metric_add(side->denied, 1);
+    lac_action action = {.plane = side->plane, .peer = peer, .msg = &answer};
+    lac_link_send(side->link, &action);
+    return false;
+}
+
 /* ---- events ---- */
 
 static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
 {
     plane_side *side = arg;
-    if (ignores(side, peer))
+    if (ignores(side, peer) || !permitted(side, peer, msg))
         return;
     lac_event event = {.kind = LAC_EVENT_MESSAGE, .plane = side->plane, .peer = peer, .msg = msg};
     side->link->event(side->link->arg, &event);
@@ -163,6 +206,8 @@ static lac_status open_side(lac_link *link, lac_plane plane, lac_wire *wire, uv_
                            "Frames of connections that sent too many bad ones.", labels);
     side->busy = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_send_busy_total",
                                     "Sends that found the peer's queue full.", labels);
+    side->denied = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_denied_messages_total",
+                                      "Messages that their sender's key does not allow.", labels);
     lac_socket_events events = {.arg = side, .message = on_message, .bad = on_bad, .lost = on_lost};
     return lac_socket_open(wire, loop,
                            workers ? LAC_SOCKET_LISTEN_WORKERS : LAC_SOCKET_LISTEN_CLIENTS,

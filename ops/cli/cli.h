@@ -29,6 +29,7 @@ typedef struct {
 int cli_submit(int argc, char **argv, const char *endpoint);
 int cli_chat(int argc, char **argv, const char *endpoint);
 int cli_status(int argc, char **argv, const char *endpoint);
+int cli_keys(int argc, char **argv, const char *endpoint);
 int cli_scale(int argc, char **argv, const char *endpoint);
 int cli_drain(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
@@ -76,6 +77,8 @@ enum { CLI_SAMPLING_OPTIONS = 9 };
 void cli_sampling_options(cli_sampling *sampling, cli_option rows[CLI_SAMPLING_OPTIONS]);
 void cli_sampling_apply(const cli_sampling *sampling, lac_client_request *request);
 
+/* Key files of every connection from here on; NULL, NULL: none. */
+void cli_use_keys(const char *key, const char *server_key);
 /* Connects, or says why not and returns the exit code. */
 int cli_connect(const char *endpoint, lac_client **client);
 /* Prints the library's error for `code` with its cure; returns the exit code. */

@@ -64,9 +64,17 @@ void cli_sampling_apply(const cli_sampling *s, lac_client_request *request)
 
 /* ---- errors ---- */
 
+static const char *own_key, *their_key;
+
+void cli_use_keys(const char *key, const char *server_key)
+{
+    own_key = key && *key ? key : NULL;
+    their_key = server_key && *server_key ? server_key : NULL;
+}
+
 int cli_connect(const char *endpoint, lac_client **client)
 {
-    int rc = lac_client_connect(endpoint, client);
+    int rc = lac_client_connect_keyed(endpoint, own_key, their_key, client);
     return rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
 }
 

@@ -11,7 +11,34 @@
 
 static const char default_endpoint[] = "tcp://127.0.0.1:7070";
 
+static lac_status load_keys(lac_client *client, const char *key, const char *server_key,
+                            lac_error *err)
+{
+    if (!key && !server_key)
+        return LAC_OK;
+    if (!key || !server_key)
+        return lac_fail(err, LAC_EINVAL, "%s is NULL: keys need both", key ? "server_key" : "key");
+    client->keyed = true;
+    lac_status status = lac_key_load(key, &client->key, err);
+    return status ? status : lac_key_load_public(server_key, client->server_key, err);
+}
+
+int lac_client_key_make(const char *path)
+{
+    lac_error err = {0};
+    if (!path || !*path)
+        return client_fail(LAC_CLIENT_INVALID, "path is empty");
+    return lac_key_make(path, &err) ? client_fail(LAC_CLIENT_FAILED, "%s", err.text)
+                                    : LAC_CLIENT_OK;
+}
+
 int lac_client_connect(const char *endpoint, lac_client **out)
+{
+    return lac_client_connect_keyed(endpoint, NULL, NULL, out);
+}
+
+int lac_client_connect_keyed(const char *endpoint, const char *key, const char *server_key,
+                             lac_client **out)
 {
     if (!out)
         return client_fail(LAC_CLIENT_INVALID, "out is NULL");
@@ -26,7 +53,10 @@ int lac_client_connect(const char *endpoint, lac_client **out)
     client->references = 1;
 
     lac_error err = {0};
-    lac_status status = loop_start(client, &err);
+    lac_status status = load_keys(client, key, server_key, &err);
+    if (!status)
+        status = loop_start(client, &err);
+    explicit_bzero(&client->key, sizeof client->key);
     if (status) {
         pthread_mutex_destroy(&client->lock);
         free(client);

@@ -85,6 +85,9 @@ typedef struct client_question {
 
 struct lac_client {
     char endpoint[LAC_ENDPOINT_MAX + 1];
+    bool keyed;
+    lac_key key; /* wiped once the socket has it */
+    char server_key[LAC_KEY_TEXT + 1];
     pthread_t thread;
     /* The internal thread's alone. */
     uv_loop_t loop;

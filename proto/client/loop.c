@@ -272,8 +272,12 @@ static int start_thread(lac_client *client)
 lac_status loop_start(lac_client *client, lac_error *err)
 {
     lac_status status = lac_wire_create(&client->wire, err);
-    if (status)
+    if (!status && client->keyed)
+        status = lac_wire_trust(client->wire, &client->key, client->server_key, err);
+    if (status) {
+        lac_wire_destroy(&client->wire);
         return status;
+    }
     int rc = uv_loop_init(&client->loop);
     if (rc) {
         status = lac_fail(err, LAC_EIO, "event loop: %s", uv_strerror(rc));

@@ -1,4 +1,4 @@
-/* ZeroMQ inside a libuv loop. Owns the context, the sockets' options, the endpoint rules, and the
+/* ZeroMQ inside a libuv loop. Owns the sockets' options, the endpoint rules, and the
  * pump that moves frames; peers.c owns who is who. Runs on the loop's thread. Knows what a frame is
  * by codec alone and nothing of what a message means.
  *
@@ -20,15 +20,11 @@
 #include "endpoint.h"
 #include "monitor.h"
 #include "peers.h"
+#include "wire.h"
 #include "wire/codec.h"
 #include "wire/socket.h"
 
 enum { DRAIN_MAX = 256, DRAIN_NS = 2000000, HANDLES_MAX = 5, ONLY_PEER = 1 };
-
-struct lac_wire {
-    void *context;
-    unsigned sockets; /* open ones: the context must outlive them */
-};
 
 struct lac_socket {
     lac_wire *wire;
@@ -36,9 +32,10 @@ struct lac_socket {
     lac_socket_kind kind;
     lac_socket_events events;
     lac_socket_stats stats;
-    lac__peers *peers; /* of a ROUTER */
-    void *monitor;     /* of a DEALER: tells when its connection comes and goes */
-    lac_buf frame;     /* of the message being sent */
+    lac__peers *peers;  /* of a ROUTER */
+    void *monitor;      /* of a DEALER: tells when its connection comes and goes */
+    const char *sender; /* "ROLE:NAME" of the message being delivered; NULL without keys */
+    lac_buf frame;      /* of the message being sent */
     uv_poll_t poll;
     uv_poll_t monitor_poll;
     uv_prepare_t prepare;
@@ -48,28 +45,6 @@ struct lac_socket {
     bool closed;
     char endpoint[LAC_ENDPOINT_MAX + 1];
 };
-
-lac_status lac_wire_create(lac_wire **out, lac_error *err)
-{
-    void *context = zmq_ctx_new();
-    if (!context)
-        return lac_fail(err, LAC_EIO, "zeromq context: %s", zmq_strerror(errno));
-    lac_wire *wire = lac_alloc(1, sizeof *wire);
-    wire->context = context;
-    *out = wire;
-    return LAC_OK;
-}
-
-void lac_wire_destroy(lac_wire **wire)
-{
-    if (!*wire)
-        return;
-    LAC_ASSERT((*wire)->sockets == 0);
-    while (zmq_ctx_term((*wire)->context) != 0 && errno == EINTR)
-        ;
-    free(*wire);
-    *wire = NULL;
-}
 
 static bool is_router(const lac_socket *s)
 {
@@ -221,13 +196,30 @@ static bool receive_one(lac_socket *s)
     int rc = zmq_msg_recv(&payload, s->zmq, ZMQ_DONTWAIT);
     if (rc >= 0) {
         unsigned more = drop_rest(s);
+        s->sender = is_router(s) ? zmq_msg_gets(&payload, "User-Id") : NULL;
         if (more)
             refuse_parts(s, peer, 1 + more);
         else
             deliver(s, peer, zmq_msg_data(&payload), zmq_msg_size(&payload));
     }
+    s->sender = NULL;
     zmq_msg_close(&payload);
     return rc >= 0;
+}
+
+lac_role lac_socket_sender(const lac_socket *s, const char **name)
+{
+    *name = "";
+    const char *colon = s->sender ? strchr(s->sender, ':') : NULL;
+    for (lac_role role = LAC_ROLE_WORKER; colon && role <= LAC_ROLE_ADMIN; role++) {
+        const char *text = lac_role_name(role);
+        if (strlen(text) == (size_t)(colon - s->sender) &&
+            !strncmp(s->sender, text, strlen(text))) {
+            *name = colon + 1;
+            return role;
+        }
+    }
+    return LAC_ROLE_NONE;
 }
 
 static bool readable(void *zmq)
@@ -410,6 +402,8 @@ static lac_status make(lac_socket *s, const lac__endpoint *endpoint, lac_error *
 {
     lac_status status = set_common_options(s, endpoint->ipv6, err);
     if (!status)
+        status = lac__wire_set_keys(s->wire, s->zmq, is_router(s), is_client_plane(s), err);
+    if (!status)
         status = is_router(s) ? set_router_options(s, err) : set_dealer_options(s, err);
     if (!status && !is_router(s))
         status = lac__monitor_open(s->wire->context, s->zmq, &s->monitor, err);
@@ -425,10 +419,10 @@ lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind
     lac_status status = lac__endpoint_parse(endpoint, kind != LAC_SOCKET_CONNECT, &parsed, err);
     if (status)
         return status;
-    if (kind != LAC_SOCKET_CONNECT && !parsed.loopback && !allow_wide)
+    if (kind != LAC_SOCKET_CONNECT && !parsed.loopback && !allow_wide && !wire->guard)
         return lac_fail(err, LAC_EREFUSED,
                         "%s listens beyond this machine, which is not allowed without keys: use "
-                        "tcp://127.0.0.1:PORT",
+                        "tcp://127.0.0.1:PORT, or --key and --allow",
                         endpoint);
 
     lac_socket *s = lac_alloc(1, sizeof *s);

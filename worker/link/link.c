@@ -257,6 +257,19 @@ static void on_connected(void *arg)
         session_tick(link, lac_now_ms());
 }
 
+static lac_status keys_setup(lac_link *link, lac_error *err)
+{
+    lac_key own;
+    char server[LAC_KEY_TEXT + 1];
+    lac_status status = lac_key_load(link->options.key, &own, err);
+    if (status == LAC_OK)
+        status = lac_key_load_public(link->options.server_key, server, err);
+    if (status == LAC_OK)
+        status = lac_wire_trust(link->wire, &own, server, err);
+    explicit_bzero(&own, sizeof(own));
+    return status;
+}
+
 static lac_status socket_setup(lac_link *link, lac_error *err)
 {
     lac_socket_events events = {.arg = link,
@@ -265,6 +278,8 @@ static lac_status socket_setup(lac_link *link, lac_error *err)
                                 .connected = on_connected,
                                 .lost = lac__link_lost};
     lac_status status = lac_wire_create(&link->wire, err);
+    if (status == LAC_OK && link->options.key != NULL && link->options.key[0] != '\0')
+        status = keys_setup(link, err);
     if (status != LAC_OK)
         return status;
     return lac_socket_open(link->wire, &link->loop, LAC_SOCKET_CONNECT, link->options.coordinator,

@@ -29,6 +29,12 @@ enum {
 
 /* `endpoint` like "tcp://127.0.0.1:7070"; NULL = that one. Connecting goes on in the background. */
 LAC_CLIENT_API int lac_client_connect(const char *endpoint, lac_client **out);
+/* The same to a coordinator that asks for keys: `key` is this program's key file, `server_key` the file
+ * with the coordinator's public key. Both NULL: as above. */
+LAC_CLIENT_API int lac_client_connect_keyed(const char *endpoint, const char *key,
+                                            const char *server_key, lac_client **out);
+/* Makes a pair of keys: PATH, for its owner alone, and PATH.pub. Never over a file that is there. */
+LAC_CLIENT_API int lac_client_key_make(const char *path);
 /* Cancels what still runs, stops the thread, frees. Accepts a NULL client, clears the pointer. */
 LAC_CLIENT_API void lac_client_close(lac_client **client);
 /* The last error text of the calling thread. Never NULL. */

@@ -52,6 +52,7 @@ enum {
     LAC_UNKNOWN_FIELDS_MAX = 16,
     LAC_STEP_ITEMS_MAX = 1024, /* sequences reported by one StepOutput */
     LAC_RUNNING_MAX = 4096,    /* requests a Hello may claim */
+    LAC_ALLOWED_MAX = 4096,    /* keys one plane lets in */
     LAC_PEERS_MAX = 8192,      /* connections one listening socket remembers */
     LAC_CREDIT_MAX = 65536,    /* messages one grant of credit may allow */
     LAC_REASON_MAX = 240,

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/msg.h"
 #include "base/status.h"
+#include "wire/keys.h"
 
 typedef struct lac_wire lac_wire;     /* the process's one ZeroMQ context */
 typedef struct lac_socket lac_socket; /* a listening ROUTER or a connecting DEALER */
@@ -18,6 +19,16 @@ typedef struct lac_socket lac_socket; /* a listening ROUTER or a connecting DEAL
 lac_status lac_wire_create(lac_wire **out, lac_error *err);
 /* After every socket is closed. */
 void lac_wire_destroy(lac_wire **wire);
+
+/* From here on every socket of this wire speaks CURVE as `own`. Listening ones let in the keys of
+ * the file `allow` and no others, each on the planes of its role; connecting ones talk to the
+ * holder of `server` alone. Before the first socket is opened. The keys are copied. */
+lac_status lac_wire_guard(lac_wire *wire, const lac_key *own, const char *allow, lac_error *err);
+lac_status lac_wire_trust(lac_wire *wire, const lac_key *own, const char *server, lac_error *err);
+/* Reads the allow file again; on an error the old list stays. Connections that stand are kept. */
+lac_status lac_wire_guard_reload(lac_wire *wire, lac_error *err);
+/* Handshakes that were refused. */
+uint64_t lac_wire_guard_refused(const lac_wire *wire);
 
 typedef enum {
     LAC_SOCKET_LISTEN_WORKERS, /* ROUTER, worker plane options and frame cap */
@@ -42,13 +53,16 @@ typedef struct {
 } lac_socket_events;
 
 /* `endpoint` is "tcp://HOST:PORT" (port 0 or "*": any free one) or "ipc://PATH". A listening socket
- * on a non-loopback host is refused (LAC_EREFUSED) unless `allow_wide`. A port in use is
- * LAC_EEXIST. */
+ * on a non-loopback host is refused (LAC_EREFUSED) unless it is guarded by keys or `allow_wide`. A
+ * port in use is LAC_EEXIST. */
 lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind,
                            const char *endpoint, bool allow_wide, const lac_socket_events *events,
                            lac_socket **out, lac_error *err);
 /* Closes and frees once the loop has let go of the handles; no event comes after the call. */
 void lac_socket_close(lac_socket **socket);
+/* Inside `message` and `bad`: role and name of the key that sent it; NONE and "" without keys. The
+ * name lives until the callback returns. */
+lac_role lac_socket_sender(const lac_socket *socket, const char **name);
 /* The endpoint with the port in use. */
 const char *lac_socket_endpoint(const lac_socket *socket);
 

@@ -15,6 +15,7 @@ typedef struct {
     const char *group;       /* [A-Za-z0-9._-]+ */
     const char *model_name;  /* "" = the model's own */
     const char *chat_family; /* "" = recognised from the model's template */
+    const char *key, *server_key; /* files; both or neither ("" each) */
     uint8_t incarnation[16]; /* drawn by who started this rank; zero = the coordinator gives one */
     const char *plan;        /* file of classes; "" = full alone */
     lac_engine_options engine;
