@@ -65,6 +65,8 @@ enum {
     /* Cluster */
     LAC_GROUPS_MAX = 256,
     LAC_RANKS_MAX = 64,      /* ranks of one group */
+    LAC_FABRIC_BLOB_MAX = 4096,   /* bytes of a rank's address */
+    LAC_FABRIC_PENDING_MAX = 512, /* messages of a rank that are on their way */
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
     LAC_CLIENTS_MAX = 4096,
@@ -121,6 +123,9 @@ enum {
     LAC_FLEET_WAIT_MS = 300000, /* the same while a group may still be launched for it */
     LAC_DEAD_SHOWN_MS = 60000, /* a dead group stays visible in status */
     LAC_DRAIN_MS = 30000,
+    LAC_FABRIC_STEP_MS = 20000, /* a rank that says nothing for so long within a step is hung */
+    LAC_FABRIC_BYE_MS = 1000,   /* wait for the other ranks' goodbye */
+    LAC_RENDEZVOUS_BEAT_MS = 200, /* a rank of this machine to who started it */
     LAC_RETRY_WAIT_MS = 10000, /* for the retry budget, then the request is given up */
     LAC_QUARANTINE_MS = 3600000,
     LAC_GUARD_MS = 300000,
