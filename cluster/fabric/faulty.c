@@ -13,7 +13,7 @@
 typedef struct {
     lac_fabric base;
     lac_fabric *inner;
-    lac_fault fault;
+    lac_fabric_fault fault;
     uint32_t calls;
 } faulty;
 
@@ -132,7 +132,7 @@ static lac_status faulty_health(lac_fabric *f, lac_error *err)
     return lac_fabric_health(of(f)->inner, err);
 }
 
-lac_fabric *lac_fabric_faulty(lac_fabric *inner, lac_fault fault)
+lac_fabric *lac_fabric_faulty(lac_fabric *inner, lac_fabric_fault fault)
 {
     static const lac__fabric_ops ops = {.name = "faulty",
                                         .destroy = faulty_destroy,

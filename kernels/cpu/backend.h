@@ -20,7 +20,9 @@ typedef enum {
     PHASE_GATE_UP,    /* a job 32 FFN rows */
     PHASE_HEAD,       /* a job 64 vocabulary rows */
     PHASE_PATCH_DOWN, /* a job 32 rows of the rank */
-    PHASE_PATCH_UP    /* a job 32 output rows */
+    PHASE_PATCH_UP,   /* a job 32 output rows */
+    PHASE_SUM,        /* one job: a result over the ranks of a group */
+    PHASE_RESIDUAL    /* a job a row; only for results that were summed up, without a post norm */
 } lac__phase_kind;
 
 typedef struct {
@@ -93,6 +95,7 @@ struct lac_backend {
     lac__local *locals;
     /* step */
     lac_batch *batch;
+    lac_status sum_status; /* the first failure of a sum over ranks */
     uint32_t *row_segment; /* [rows]: segment of a row */
 };
 

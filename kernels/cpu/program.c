@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { PHASES_AN_OP = 3 }; /* at most: those of a patch */
+enum { PHASES_AN_OP = 3 }; /* at most: those of a patch; product, sum and residual */
 
 #define SHAPE(condition, ...)                                                                      \
     do {                                                                                           \
@@ -198,7 +198,10 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
 {
     const lac_op *project = next && next->kind == LAC_OP_PROJECT ? next : NULL;
     switch (op->kind) {
-    case LAC_OP_EMBED: break; /* part of the start */
+    case LAC_OP_EMBED: /* part of the start */
+        if (op->u.embed.sum)
+            push(be, PHASE_SUM, op);
+        break;
     case LAC_OP_QKV: {
         const lac_weight *w[] = {op->u.qkv.q, op->u.qkv.k, op->u.qkv.v};
         push_normed(be, PHASE_QKV, op, w, 3);
@@ -226,8 +229,12 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
     }
     case LAC_OP_PROJECT:
         push(be, PHASE_PROJECT, op);
+        if (op->u.project.sum)
+            push(be, PHASE_SUM, op);
         if (op->u.project.post_norm)
             push(be, PHASE_POST_NORM, op);
+        else if (op->u.project.sum)
+            push(be, PHASE_RESIDUAL, op);
         break;
     case LAC_OP_HEAD: {
         const lac_weight *w[] = {op->u.head.weight};

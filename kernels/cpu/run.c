@@ -46,8 +46,13 @@ static void job_start(lac_backend *be, const lac__phase *ph, lac__local *l, uint
     if (ph->op) {
         float *h = be->h + (size_t)row * hidden;
         float scale = ph->op->u.embed.scale;
-        LAC_ASSERT(batch->tokens[row] < ph->op->u.embed.table->rows);
-        lac__unpack_row(ph->op->u.embed.table, batch->tokens[row], h);
+        uint32_t at = batch->tokens[row] - ph->op->u.embed.first;
+        bool here = at < ph->op->u.embed.table->rows; /* tokens below the first wrap around */
+        LAC_ASSERT(here || ph->op->u.embed.sum);
+        if (here)
+            lac__unpack_row(ph->op->u.embed.table, at, h);
+        else
+            memset(h, 0, hidden * sizeof *h);
         for (uint32_t k = 0; scale != 1.0f && k < hidden; k++)
             h[k] *= scale;
     } else if (batch->residual_in) {
@@ -303,7 +308,7 @@ static void job_project(lac_backend *be, const lac__phase *ph, lac__local *l, ui
             float *x = l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE;
             if (bias)
                 be->kernels->add(x, floats(bias) + first, n);
-            if (op->u.project.post_norm)
+            if (op->u.project.post_norm || op->u.project.sum)
                 memcpy(be->branch + (size_t)i * hidden + first, x, n * sizeof *x);
             else
                 be->kernels->add(be->h + (size_t)op_row(be, op, i) * hidden + first, x, n);
@@ -319,6 +324,24 @@ static void job_post_norm(lac_backend *be, const lac__phase *ph, lac__local *l, 
                           hidden, ph->op->u.project.eps, l->row);
     l->odd |= !isfinite(sum);
     be->kernels->add(be->h + (size_t)op_row(be, ph->op, i) * hidden, l->row, hidden);
+}
+
+/* ---- results of which each rank has a share ---- */
+
+static void job_sum(lac_backend *be, const lac__phase *ph)
+{
+    bool embed = ph->op->kind == LAC_OP_EMBED;
+    const lac_reducer *sum = embed ? ph->op->u.embed.sum : ph->op->u.project.sum;
+    size_t rows = embed ? be->batch->rows : op_rows(be, ph->op);
+    if (be->sum_status == LAC_OK)
+        be->sum_status = sum->sum(sum->arg, embed ? be->h : be->branch, rows * be->options.hidden);
+}
+
+static void job_residual(lac_backend *be, const lac__phase *ph, uint32_t i)
+{
+    uint32_t hidden = be->options.hidden;
+    be->kernels->add(be->h + (size_t)op_row(be, ph->op, i) * hidden,
+                     be->branch + (size_t)i * hidden, hidden);
 }
 
 /* ---- gate and up ---- */
@@ -415,6 +438,7 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     if (rows == 0)
         return 0;
     switch (ph->kind) {
+    case PHASE_SUM: return 1;
     case PHASE_NORM: return rows <= LAC__REDUNDANT && !ph->shared ? 0 : rows;
     case PHASE_QKV: return op->u.qkv.heads + 2 * op->u.qkv.kv_heads;
     case PHASE_ATTENTION: items_for(be, l, op); return l->items.count * op->u.attention.kv_heads;
@@ -441,6 +465,8 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_HEAD: job_head(be, ph, l, job); break;
     case PHASE_PATCH_DOWN: job_patch_down(be, ph, l, job); break;
     case PHASE_PATCH_UP: job_patch_up(be, ph, l, job); break;
+    case PHASE_SUM: job_sum(be, ph); break;
+    case PHASE_RESIDUAL: job_residual(be, ph, job); break;
     }
 }
 
@@ -476,6 +502,7 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
 {
     uint32_t logits = batch->logit_rows_count;
     be->batch = batch;
+    be->sum_status = LAC_OK;
     for (uint32_t t = 0; t < be->threads; t++) {
         be->locals[t].odd = false;
         for (uint32_t i = 0; i < logits; i++) {
@@ -485,6 +512,8 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
     }
     lac__pool_run(be->pool, step_on_thread, be);
     be->batch = NULL;
+    if (be->sum_status != LAC_OK)
+        return lac_fail(err, be->sum_status, "a sum over the ranks failed");
     if (batch->residual_out)
         memcpy(batch->residual_out, be->h,
                (size_t)batch->rows * be->options.hidden * sizeof *be->h);

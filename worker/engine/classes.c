@@ -74,6 +74,8 @@ static void class_add(lac_engine *e, const lac_engine_class *from, bool live)
     class->scope = from->scope;
     class->patches = from->patches;
     class->patches_count = from->patches_count;
+    for (uint32_t p = 0; p < from->patches_count; p++)
+        lac_mask_set(&class->patched, from->patches[p].unit);
     class->live = live;
 }
 
@@ -211,7 +213,7 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
             class->kept[a] = !lac_mask_has(&class->erased, layout->unit_of[a]);
         lac_kv_block_cost(e->pool, class->kept, class->block_cost);
         for (uint32_t s = 0; s < layout->sizes_count; s++)
-            class->block_bytes += (uint64_t) class->block_cost[s] * layout->page_bytes[s];
+            class->block_bytes += (uint64_t) class->block_cost[s] * layout->whole_bytes[s];
         class->pool_tokens = lac_kv_tokens_max(e->pool, class->kept);
         lac_status status = price_make(e, class, err);
         if (status != LAC_OK)
@@ -300,6 +302,7 @@ uint64_t lac__class_held(const lac_engine *e, const lac__sequence *s)
 void lac__classes_batch(lac_engine *e, const uint32_t class_rows[LAC_CLASSES_MAX], lac_batch *batch)
 {
     bool skips = false;
+    memcpy(e->step.class_rows, class_rows, sizeof e->step.class_rows);
     for (uint32_t c = 0; c < e->classes_count; c++)
         skips |= class_rows[c] > 0 && !lac_mask_equal(&e->classes[c].erased, &e->dropped);
     batch->unit_rows = NULL;

@@ -56,6 +56,7 @@ static lac_status sizes_set(lac_engine *e, const lac_engine_options *o, lac_erro
         e->slots = LAC_BATCH_ROWS_MAX; /* every decode has its row in each step */
     e->queue_max = o->queue_max ? o->queue_max : LAC__QUEUE_DEFAULT;
     e->live_max = e->slots + e->queue_max;
+    e->float_kv = o->isa == LAC_ISA_REFERENCE;
     e->rows_max = LAC_BATCH_ROWS_MAX;
     uint64_t score_rows = (16u << 20) / (sizeof(float) * (uint64_t)e->model->vocab);
     e->score_rows = score_rows < 1                 ? 1
@@ -76,20 +77,20 @@ static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_e
     lac_backend_options options = {.isa = o->isa,
                                    .threads = o->threads,
                                    .pin = o->pin,
-                                   .kv_type = o->isa == LAC_ISA_REFERENCE ? LAC_KV_F32 : LAC_KV_F16,
+                                   .kv_type = e->float_kv ? LAC_KV_F32 : LAC_KV_F16,
                                    .rows_max = e->rows_max,
                                    .logit_rows_max = e->slots + e->draft_rows > e->score_rows
                                                          ? e->slots + e->draft_rows
                                                          : e->score_rows,
                                    .hidden = model->hidden,
-                                   .vocab = model->vocab,
+                                   .vocab = lac__shard_vocab(&e->shard, model),
                                    .context_max = e->context_max};
-    for (uint32_t l = 0; l < model->layers_count; l++) {
-        const lac_layer *layer = &model->layers[l];
-        uint32_t q = layer->heads * model->head_dim, kv = layer->kv_heads * model->head_dim;
+    for (uint32_t l = e->shard.layer_first; l < e->shard.layer_end; l++) {
+        lac_place_part part = lac__shard_part(&e->shard, model, e->shard.part, l);
+        uint32_t q = part.heads * model->head_dim, kv = part.kv_heads * model->head_dim;
         options.q_width_max = q > options.q_width_max ? q : options.q_width_max;
         options.kv_width_max = kv > options.kv_width_max ? kv : options.kv_width_max;
-        options.ffn_max = layer->ffn > options.ffn_max ? layer->ffn : options.ffn_max;
+        options.ffn_max = part.ffn > options.ffn_max ? part.ffn : options.ffn_max;
     }
     e->table = lac_cpu_backend();
     return e->table->create(&options, &e->backend, err);
@@ -114,7 +115,7 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
 {
     lac__kv_layout *layout = &e->layout;
     lac_status status =
-        lac__kv_layout_create(e->model, &e->dropped, e->table, e->backend, layout, err);
+        lac__kv_layout_create(e->model, &e->dropped, &e->shard, e->table, e->backend, layout, err);
     if (status != LAC_OK)
         return status;
     lac_kv_options options = {.block_tokens = LAC_KV_BLOCK,
@@ -125,8 +126,11 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
                               .sizes_count = layout->sizes_count};
     uint64_t block_bytes = 0;
     for (uint32_t s = 0; s < layout->sizes_count; s++)
-        block_bytes += (uint64_t)layout->units_of[s] * layout->page_bytes[s];
+        block_bytes += (uint64_t)layout->units_of[s] * layout->whole_bytes[s];
     uint32_t blocks = block_bytes > 0 ? pool_blocks(e, o, block_bytes) : 0;
+    status = lac__group_blocks(e, &blocks, err);
+    if (status != LAC_OK)
+        return status;
     if (block_bytes > 0 && blocks == 0)
         return lac_fail(err, LAC_EINVAL, "the KV pool has %llu bytes, %d tokens alone take %llu",
                         (unsigned long long)o->kv_bytes, LAC_KV_BLOCK,
@@ -141,6 +145,9 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
     }
     status = lac_kv_create(&options, &e->pool, err);
     for (uint32_t s = 0; s < layout->sizes_count && status == LAC_OK; s++) {
+        layout->pages[s] = options.pages[s];
+        if (!layout->here[s])
+            continue;
         layout->region_bytes[s] = options.pages[s] * layout->page_bytes[s];
         status = e->table->kv_alloc(e->backend, layout->region_bytes[s], &layout->regions[s], err);
         e->kv_bytes += layout->region_bytes[s];
@@ -154,8 +161,8 @@ static lac_status program_open(lac_engine *e, const lac_engine_options *o, lac_e
     for (uint32_t c = 0; c < e->classes_count; c++)
         lists[c] = (lac__patch_list){c, e->classes[c].patches_count, e->classes[c].patches};
     lac_status status =
-        lac__program_create(e->model, &e->dropped, lists, e->classes_count, e->table, e->backend,
-                            &e->layout, o->progress, o->progress_arg, &e->program, err);
+        lac__program_create(e->model, &e->dropped, &e->shard, lists, e->classes_count, e->table,
+                            e->backend, &e->layout, o->progress, o->progress_arg, &e->program, err);
     for (uint32_t c = 0; c < e->classes_count; c++)
         e->classes[c].patches = NULL; /* the caller's; what is needed of them is packed */
     return status;
@@ -209,6 +216,8 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
     if (status == LAC_OK)
         status = lac__classes_find(e, options, err);
     if (status == LAC_OK)
+        status = lac__group_open(e, options, err);
+    if (status == LAC_OK && (!e->group || lac_fabric_rank(options->group.fabric) == 0))
         status = lac_tokenizer_create(e->model->gguf, &e->tokenizer, err);
     if (status == LAC_OK)
         status = backend_open(e, options, err);
@@ -218,11 +227,16 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
         status = lac__classes_size(e, err);
     if (status == LAC_OK)
         status = program_open(e, options, err);
+    if (status == LAC_OK)
+        status = lac__group_ready(e, err);
     if (status != LAC_OK) {
+        if (e->model)
+            lac__group_close(e, err ? err : &(const lac_error){.text = "it did not load"});
         lac_engine_destroy(&e);
         return status;
     }
-    end_tokens_find(e);
+    if (e->tokenizer)
+        end_tokens_find(e);
     step_arrays_create(e);
     lac_info(
         "model %s: %u layers, %.1f MB weights, isa %s, threads %u, context %u, KV pool %.1f MB",
@@ -242,6 +256,7 @@ void lac_engine_destroy(lac_engine **engine)
     lac_engine_shadow_stop(e);
     for (uint32_t i = 0; i < e->live_count; i++)
         lac__sequence_destroy(e, &e->live[i]);
+    lac__group_close(e, NULL);
     if (e->backend) {
         lac__program_destroy(e->table, e->backend, &e->program);
         for (uint32_t s = 0; s < e->layout.sizes_count; s++)

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "erasure/account.h"
 #include "erasure/rows.h"
+#include "group.h"
 #include "kv/pool.h"
 #include "kv/prefix.h"
 #include "program.h"
@@ -34,6 +35,7 @@ typedef struct {
     uint64_t block_bytes;
     uint32_t pool_tokens; /* tokens one sequence reaches by the pool */
     lac_class_price price;
+    lac_mask patched;         /* units of the mask that a patch stands in for */
     const lac_patch *patches; /* [patches_count] as they were given: only while the engine loads */
     uint32_t patches_count;
     lac_digest computed_as; /* over all that decides the bits of its rows in this engine */
@@ -91,10 +93,14 @@ typedef struct {
     lac_row_list *unit_rows;  /* [units] */
     uint32_t *row_numbers;    /* [rows_max] 0, 1, 2, … where a class has patches, else NULL */
     lac_row_list patch_rows[LAC_CLASSES_MAX]; /* rows of each class with patches */
+    uint32_t class_rows[LAC_CLASSES_MAX];     /* rows of each class in the batch that is run */
 } lac__step_arrays;
 
 struct lac_engine {
     lac_model *model;
+    lac__shard shard;
+    lac__group *group; /* NULL: one rank */
+    bool float_kv;
     lac_tokenizer *tokenizer;
     const lac_backend_ops *table;
     lac_backend *backend;

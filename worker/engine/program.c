@@ -26,30 +26,55 @@ static bool ffn_runs(const lac_model *model, const lac_mask *dropped, uint32_t l
     return model->layers[l].ffn > 0 && !lac_mask_has(dropped, 2 * l + 1);
 }
 
-lac_status lac__kv_layout_create(const lac_model *model, const lac_mask *dropped,
-                                 const lac_backend_ops *table, const lac_backend *backend,
-                                 lac__kv_layout *out, lac_error *err)
+/* Whether two layers' pages are of one size on every rank: the same stage, the same KV heads. */
+static bool pages_alike(const lac_model *model, const lac__shard *shard, uint32_t a, uint32_t b)
 {
+    if (lac__shard_stage_of(shard, a) != lac__shard_stage_of(shard, b) ||
+        model->layers[a].kv_heads != model->layers[b].kv_heads)
+        return false;
+    for (uint32_t part = 0; part < shard->parts; part++)
+        if (lac__shard_part(shard, model, part, a).kv_heads !=
+            lac__shard_part(shard, model, part, b).kv_heads)
+            return false;
+    return true;
+}
+
+static void page_size_set(const lac_model *model, const lac__shard *shard, uint32_t l,
+                          const lac_backend_ops *table, const lac_backend *backend, uint32_t size,
+                          lac__kv_layout *layout)
+{
+    uint32_t kv_heads = lac__shard_part(shard, model, shard->part, l).kv_heads;
+    layout->page_bytes[size] = table->kv_page_bytes(backend, kv_heads, model->head_dim);
+    layout->whole_bytes[size] =
+        table->kv_page_bytes(backend, model->layers[l].kv_heads, model->head_dim);
+    layout->here[size] = lac__shard_stage_of(shard, l) == shard->stage;
+}
+
+lac_status lac__kv_layout_create(const lac_model *model, const lac_mask *dropped,
+                                 const lac__shard *shard, const lac_backend_ops *table,
+                                 const lac_backend *backend, lac__kv_layout *out, lac_error *err)
+{
+    uint32_t layer_of[LAC_KV_SIZES_MAX]; /* one that has the size */
     lac__kv_layout layout = {0};
     layout.size_of = lac_alloc(model->layers_count, sizeof(uint32_t));
     layout.unit_of = lac_alloc(model->layers_count, sizeof(uint32_t));
     for (uint32_t l = 0; l < model->layers_count; l++) {
-        const lac_layer *layer = &model->layers[l];
         if (!attention_runs(model, dropped, l))
             continue;
-        size_t bytes = table->kv_page_bytes(backend, layer->kv_heads, model->head_dim);
         uint32_t size = 0;
-        while (size < layout.sizes_count && layout.page_bytes[size] != bytes)
+        while (size < layout.sizes_count && !pages_alike(model, shard, layer_of[size], l))
             size++;
         if (size == LAC_KV_SIZES_MAX) {
             lac__kv_layout_destroy(&layout);
             return lac_fail(err, LAC_EUNSUPPORTED,
                             "layer %u has a KV page size of its own: more "
-                            "than %d sizes in one model",
+                            "than %d sizes in one model and its stages",
                             l, LAC_KV_SIZES_MAX);
         }
-        if (size == layout.sizes_count)
-            layout.page_bytes[layout.sizes_count++] = bytes;
+        if (size == layout.sizes_count) {
+            layer_of[layout.sizes_count++] = l;
+            page_size_set(model, shard, l, table, backend, size, &layout);
+        }
         layout.units_of[size]++;
         layout.unit_of[layout.units_count] = 2 * l;
         layout.size_of[layout.units_count++] = size;
@@ -86,6 +111,7 @@ static lac_rope rope_of(const lac_model *model, uint32_t l)
 typedef struct {
     const lac_model *model;
     const lac_mask *dropped;
+    const lac__shard *shard;
     const lac_backend_ops *table;
     lac_backend *backend;
     const lac__kv_layout *layout;
@@ -99,15 +125,47 @@ typedef struct {
     lac_error *err;
 } builder;
 
-/* Packs a tensor, or gives NULL for one the model does not have. */
-static const lac_weight *packed(builder *b, const lac_gguf_tensor *tensor)
+/* Part of a matrix: `rows` from row_first on, of each `cols` columns from col_first on. */
+typedef struct {
+    uint32_t row_first, rows, col_first, cols;
+} slice;
+
+static slice whole_of(const lac_gguf_tensor *tensor)
+{
+    LAC_ASSERT(tensor->dims[0] <= UINT32_MAX && tensor->dims[1] <= UINT32_MAX);
+    return (slice){.rows = (uint32_t)tensor->dims[1], .cols = (uint32_t)tensor->dims[0]};
+}
+
+/* The bytes of a slice as one run: in the file where they are that, else a copy in *own. */
+static const uint8_t *slice_bytes(const lac_gguf_tensor *tensor, slice s, uint8_t **own)
+{
+    const lac_type_info *type = lac_type_get(tensor->type);
+    LAC_ASSERT(s.col_first % type->block == 0);
+    size_t row = (size_t)tensor->dims[0] / type->block * type->block_bytes;
+    size_t skip = (size_t)s.col_first / type->block * type->block_bytes;
+    size_t part = (size_t)s.cols / type->block * type->block_bytes;
+    const uint8_t *from = (const uint8_t *)tensor->data + s.row_first * row + skip;
+    *own = NULL;
+    if (part == row)
+        return from;
+    *own = malloc((size_t)s.rows * part);
+    for (uint32_t r = 0; *own && r < s.rows; r++)
+        memcpy(*own + r * part, from + r * row, part);
+    return *own;
+}
+
+/* Packs a slice of a tensor, or gives NULL for a tensor the model does not have. */
+static const lac_weight *packed_slice(builder *b, const lac_gguf_tensor *tensor, slice s)
 {
     if (!tensor || b->status != LAC_OK)
         return NULL;
-    LAC_ASSERT(tensor->dims[0] <= UINT32_MAX && tensor->dims[1] <= UINT32_MAX);
     lac_weight *weight = NULL;
-    b->status = b->table->weight_pack(b->backend, tensor->type, (uint32_t)tensor->dims[1],
-                                      (uint32_t)tensor->dims[0], tensor->data, &weight, b->err);
+    uint8_t *own;
+    const uint8_t *source = slice_bytes(tensor, s, &own);
+    b->status = source ? b->table->weight_pack(b->backend, tensor->type, s.rows, s.cols, source,
+                                               &weight, b->err)
+                       : lac_fail(b->err, LAC_ENOMEM, "no memory for a part of it");
+    free(own);
     if (b->status != LAC_OK) {
         lac_fail_in(b->err, "tensor %s", tensor->name);
         return NULL;
@@ -119,6 +177,40 @@ static const lac_weight *packed(builder *b, const lac_gguf_tensor *tensor)
     if (b->progress)
         b->progress(b->progress_arg, b->done, b->total);
     return weight;
+}
+
+static const lac_weight *packed(builder *b, const lac_gguf_tensor *tensor)
+{
+    return tensor ? packed_slice(b, tensor, whole_of(tensor)) : NULL;
+}
+
+static const lac_weight *packed_rows(builder *b, const lac_gguf_tensor *tensor, uint32_t first,
+                                     uint32_t count)
+{
+    if (!tensor)
+        return NULL;
+    slice s = whole_of(tensor);
+    s.row_first = first;
+    s.rows = count;
+    return packed_slice(b, tensor, s);
+}
+
+/* Of a matrix its columns, of a vector its elements. */
+static const lac_weight *packed_columns(builder *b, const lac_gguf_tensor *tensor, uint32_t first,
+                                        uint32_t count)
+{
+    if (!tensor)
+        return NULL;
+    slice s = whole_of(tensor);
+    s.col_first = first;
+    s.cols = count;
+    return packed_slice(b, tensor, s);
+}
+
+/* A bias of a sum is added by one of the ranks. */
+static const lac_weight *packed_once(builder *b, const lac_gguf_tensor *tensor)
+{
+    return b->shard->part == 0 ? packed(b, tensor) : NULL;
 }
 
 static lac_op *op_add(builder *b, lac_op_kind kind, uint32_t unit)
@@ -133,6 +225,9 @@ static void attention_add(builder *b, uint32_t l, uint32_t table_row)
 {
     const lac_model *model = b->model;
     const lac_layer *layer = &model->layers[l];
+    lac_place_part part = lac__shard_part(b->shard, model, b->shard->part, l);
+    uint32_t dim = model->head_dim, q = part.head_first * dim, kv_at = part.kv_first * dim;
+    uint32_t q_width = part.heads * dim, kv_width = part.kv_heads * dim;
     uint32_t size = b->layout->size_of[table_row];
     lac_kv_view kv = {.region = b->layout->regions[size],
                       .page_bytes = b->layout->page_bytes[size],
@@ -141,23 +236,23 @@ static void attention_add(builder *b, uint32_t l, uint32_t table_row)
     lac_op *op = op_add(b, LAC_OP_QKV, 2 * l);
     op->u.qkv.norm = packed(b, layer->attn_norm);
     op->u.qkv.eps = model->norm_eps;
-    op->u.qkv.q = packed(b, layer->q);
-    op->u.qkv.k = packed(b, layer->k);
-    op->u.qkv.v = packed(b, layer->v);
-    op->u.qkv.q_bias = packed(b, layer->q_bias);
-    op->u.qkv.k_bias = packed(b, layer->k_bias);
-    op->u.qkv.v_bias = packed(b, layer->v_bias);
+    op->u.qkv.q = packed_rows(b, layer->q, q, q_width);
+    op->u.qkv.k = packed_rows(b, layer->k, kv_at, kv_width);
+    op->u.qkv.v = packed_rows(b, layer->v, kv_at, kv_width);
+    op->u.qkv.q_bias = packed_columns(b, layer->q_bias, q, q_width);
+    op->u.qkv.k_bias = packed_columns(b, layer->k_bias, kv_at, kv_width);
+    op->u.qkv.v_bias = packed_columns(b, layer->v_bias, kv_at, kv_width);
     op->u.qkv.q_norm = packed(b, layer->q_norm);
     op->u.qkv.k_norm = packed(b, layer->k_norm);
-    op->u.qkv.heads = layer->heads;
-    op->u.qkv.kv_heads = layer->kv_heads;
+    op->u.qkv.heads = part.heads;
+    op->u.qkv.kv_heads = part.kv_heads;
     op->u.qkv.head_dim = model->head_dim;
     op->u.qkv.rope = rope_of(model, l);
     op->u.qkv.kv = kv;
 
     op = op_add(b, LAC_OP_ATTENTION, 2 * l);
-    op->u.attention.heads = layer->heads;
-    op->u.attention.kv_heads = layer->kv_heads;
+    op->u.attention.heads = part.heads;
+    op->u.attention.kv_heads = part.kv_heads;
     op->u.attention.head_dim = model->head_dim;
     op->u.attention.scale = model->attention_scale;
     op->u.attention.softcap = model->attention_softcap;
@@ -165,28 +260,31 @@ static void attention_add(builder *b, uint32_t l, uint32_t table_row)
     op->u.attention.kv = kv;
 
     op = op_add(b, LAC_OP_PROJECT, 2 * l);
-    op->u.project.weight = packed(b, layer->o);
-    op->u.project.bias = packed(b, layer->o_bias);
+    op->u.project.weight = packed_columns(b, layer->o, q, q_width);
+    op->u.project.bias = packed_once(b, layer->o_bias);
     op->u.project.post_norm = packed(b, layer->attn_post_norm);
     op->u.project.eps = model->norm_eps;
+    op->u.project.sum = b->shard->sum;
 }
 
 static void ffn_add(builder *b, uint32_t l)
 {
     const lac_model *model = b->model;
     const lac_layer *layer = &model->layers[l];
+    lac_place_part part = lac__shard_part(b->shard, model, b->shard->part, l);
     lac_op *op = op_add(b, LAC_OP_GATE_UP, 2 * l + 1);
     op->u.gate_up.norm = packed(b, layer->ffn_norm);
     op->u.gate_up.eps = model->norm_eps;
-    op->u.gate_up.gate = packed(b, layer->gate);
-    op->u.gate_up.up = packed(b, layer->up);
+    op->u.gate_up.gate = packed_rows(b, layer->gate, part.ffn_first, part.ffn);
+    op->u.gate_up.up = packed_rows(b, layer->up, part.ffn_first, part.ffn);
     op->u.gate_up.act = model->activation == LAC_ACTIVATION_SILU ? LAC_ACT_SILU : LAC_ACT_GELU_TANH;
 
     op = op_add(b, LAC_OP_PROJECT, 2 * l + 1);
-    op->u.project.weight = packed(b, layer->down);
-    op->u.project.bias = packed(b, layer->down_bias);
+    op->u.project.weight = packed_columns(b, layer->down, part.ffn_first, part.ffn);
+    op->u.project.bias = packed_once(b, layer->down_bias);
     op->u.project.post_norm = packed(b, layer->ffn_post_norm);
     op->u.project.eps = model->norm_eps;
+    op->u.project.sum = b->shard->sum;
 }
 
 static const lac_weight *patch_packed(builder *b, uint32_t rows, uint32_t cols,
@@ -239,31 +337,47 @@ static void patches_add(builder *b, uint32_t unit)
 static void program_build(builder *b)
 {
     const lac_model *model = b->model;
-    lac_op *embed = op_add(b, LAC_OP_EMBED, 0);
-    embed->u.embed.table = packed(b, model->embed);
-    embed->u.embed.scale = model->embed_scale;
-    uint32_t table_row = 0;
-    for (uint32_t l = 0; l < model->layers_count && b->status == LAC_OK; l++) {
-        if (attention_runs(model, b->dropped, l))
-            attention_add(b, l, table_row++);
+    const lac__shard *shard = b->shard;
+    uint32_t vocab_first = lac__shard_vocab_first(shard), vocab = lac__shard_vocab(shard, model);
+    const lac_weight *table = NULL;
+    if (lac__shard_first(shard)) {
+        lac_op *embed = op_add(b, LAC_OP_EMBED, 0);
+        table = packed_rows(b, model->embed, vocab_first, vocab);
+        embed->u.embed.table = table;
+        embed->u.embed.scale = model->embed_scale;
+        embed->u.embed.first = vocab_first;
+        embed->u.embed.sum = shard->sum;
+    }
+    /* Rows of the block tables count over all stages. */
+    for (uint32_t l = 0, table_row = 0; l < shard->layer_end && b->status == LAC_OK; l++) {
+        bool here = l >= shard->layer_first;
+        bool attends = attention_runs(model, b->dropped, l);
+        if (attends && here)
+            attention_add(b, l, table_row);
+        table_row += attends;
+        if (!here)
+            continue;
         patches_add(b, 2 * l);
         if (ffn_runs(model, b->dropped, l))
             ffn_add(b, l);
         patches_add(b, 2 * l + 1);
     }
+    if (!lac__shard_last(shard))
+        return;
     lac_op *head = op_add(b, LAC_OP_HEAD, 0);
     head->u.head.norm = packed(b, model->out_norm);
     head->u.head.eps = model->norm_eps;
-    /* A tied head is the embedding table itself: one copy serves both. */
-    head->u.head.weight =
-        model->head == model->embed ? embed->u.embed.table : packed(b, model->head);
+    /* A tied head is the embedding table itself: one copy serves both where a rank has both. */
+    head->u.head.weight = model->head == model->embed && table
+                              ? table
+                              : packed_rows(b, model->head, vocab_first, vocab);
     head->u.head.softcap = model->logit_softcap;
 }
 
 lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
-                               const lac__patch_list *lists, uint32_t lists_count,
-                               const lac_backend_ops *table, lac_backend *backend,
-                               const lac__kv_layout *layout,
+                               const lac__shard *shard, const lac__patch_list *lists,
+                               uint32_t lists_count, const lac_backend_ops *table,
+                               lac_backend *backend, const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
 {
@@ -277,6 +391,7 @@ lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                                 sizeof(lac_weight *));
     builder b = {.model = model,
                  .dropped = dropped,
+                 .shard = shard,
                  .total = model->tensor_bytes,
                  .table = table,
                  .backend = backend,
@@ -288,7 +403,7 @@ lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                  .progress_arg = progress_arg,
                  .err = err};
     for (uint32_t u = 0; u < 2 * model->layers_count; u++)
-        if (lac_mask_has(dropped, u))
+        if (lac_mask_has(dropped, u) || u / 2 < shard->layer_first || u / 2 >= shard->layer_end)
             b.total -= lac_model_unit_bytes(model, u);
     program_build(&b);
     if (b.status != LAC_OK) {

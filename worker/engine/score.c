@@ -84,8 +84,7 @@ lac_status lac_engine_score_from(lac_engine *engine, uint32_t class_index, uint3
         uint32_t class_rows[LAC_CLASSES_MAX] = {0};
         class_rows[now] = segment.rows;
         lac__classes_batch(engine, class_rows, &batch);
-        status = engine->table->run(engine->backend, engine->program.ops, engine->program.count,
-                                    &batch, err);
+        status = lac__group_run(engine, &batch, err);
         for (uint32_t i = 0; i < segment.rows && status == LAC_OK; i++)
             row(arg, done + i, logit_rows[i].logits);
     }

@@ -154,8 +154,7 @@ static lac_status run_alone(lac_engine *engine, const lac_batch *batch, uint32_t
     uint32_t class_rows[LAC_CLASSES_MAX] = {0};
     class_rows[lac__class_now(engine->live[engine->step.order.runs[r].sequence])] = segment.rows;
     lac__classes_batch(engine, class_rows, &alone);
-    lac_status status = engine->table->run(engine->backend, engine->program.ops,
-                                           engine->program.count, &alone, err);
+    lac_status status = lac__group_run(engine, &alone, err);
     if (status == LAC_OK && index >= 0) {
         batch->logit_rows[index].best_token = logit_row.best_token;
         batch->logit_rows[index].best_logit = logit_row.best_logit;
@@ -177,8 +176,7 @@ static void batch_run(lac_engine *engine, lac_batch *batch)
 {
     lac__step_arrays *step = &engine->step;
     lac_error err = {0};
-    lac_status status = engine->table->run(engine->backend, engine->program.ops,
-                                           engine->program.count, batch, &err);
+    lac_status status = lac__group_run(engine, batch, &err);
     for (uint32_t r = 0; r < step->order.runs_count; r++) {
         lac_error own = err;
         step->status[r] = status;

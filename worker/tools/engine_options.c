@@ -1,6 +1,8 @@
 /* From a command's options to an engine. Main thread. Knows no command. */
 #include "engine_options.h"
 
+#include "ranks.h"
+
 #include <string.h>
 
 /* Units are checked against the model's layers, which only its metadata says. */
@@ -53,7 +55,14 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
     if (engine.isa != LAC_ISA_AUTO && !lac_cpu_isa_have(engine.isa))
         return lac_fail(err, LAC_EUNSUPPORTED, "--isa %s cannot run on this machine (%s can)",
                         options->isa, lac_isa_name(lac_cpu_isa_best()));
-    return lac_engine_create(&engine, out, err);
+    lac_status joined = lac_tool_ranks_join(options, &engine, err);
+    return joined == LAC_OK ? lac_engine_create(&engine, out, err) : joined;
+}
+
+void lac_tool_engine_close(lac_engine **engine)
+{
+    lac_engine_destroy(engine);
+    lac_tool_ranks_leave();
 }
 
 lac_status lac_tool_encode(const lac_engine *engine, const char *text, size_t length, bool special,

@@ -9,6 +9,7 @@
 typedef struct {
     char model[4096], isa[16];
     int64_t threads, ctx, kv_mem;
+    int64_t pp, tp;
     bool pin, keep_zeroed;
     char mask[8192];
     char prefix_cache[8], speculate[8];
@@ -36,6 +37,10 @@ typedef struct {
                      "longest sequence; 0 = the model's own"),                                     \
         LAC_TOOL_ROW(type, engine.mask, "mask", LAC_OPT_STRING, "UNITS", NULL, 0, 0,               \
                      "leave these out: A7 is the attention, F7 the FFN of layer 7; A25,A7"),       \
+        LAC_TOOL_ROW(type, engine.pp, "pp", LAC_OPT_INT, "S", "1", 1, LAC_RANKS_MAX,               \
+                     "pipeline stages: so many processes share the layers"),                       \
+        LAC_TOOL_ROW(type, engine.tp, "tp", LAC_OPT_INT, "T", "1", 1, LAC_RANKS_MAX,               \
+                     "tensor parallel: so many processes share each layer"),                       \
         LAC_TOOL_ROW(type, engine.keep_zeroed, "keep-zeroed", LAC_OPT_BOOL, NULL, NULL, 0, 0,      \
                      "run parts that are provably zero too"),                                      \
         LAC_TOOL_ROW(type, engine.prefix_cache, "prefix-cache", LAC_OPT_STRING, "on|off", "on", 0, \
@@ -49,6 +54,8 @@ typedef struct {
  * lac_tool_engine_class(): the mask's, or full without one. */
 lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
                                 lac_error *err);
+/* Also leaves the other ranks, if there are any. */
+void lac_tool_engine_close(lac_engine **engine);
 uint32_t lac_tool_engine_class(const lac_tool_engine *options);
 
 /* Puts BOS first when `bos`, parses special texts when `special`. *ids is malloc'd, the caller's.

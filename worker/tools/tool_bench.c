@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "engine_options.h"
+#include "ranks.h"
 
 typedef struct {
     lac_tool_engine engine;
@@ -188,6 +189,9 @@ int lac_tool_bench(int argc, char **argv)
         return code;
     if (!opt.engine.model[0])
         return lac_tool_misuse(&spec, "--model FILE is needed");
+    code = lac_tool_ranks(&spec, &opt.engine, argv);
+    if (code >= 0)
+        return code;
     lac_error err = {0};
     lac_engine *engine = NULL;
     snprintf(opt.engine.prefix_cache, sizeof opt.engine.prefix_cache, "off"); /* prompts repeat */
@@ -195,7 +199,8 @@ int lac_tool_bench(int argc, char **argv)
         snprintf(opt.engine.speculate, sizeof opt.engine.speculate, "off");
     lac_status status = lac_tool_engine_open(&opt.engine, (uint32_t)opt.batch, &engine, &err);
     if (status == LAC_OK)
-        status = bench(&opt, engine, &err);
-    lac_engine_destroy(&engine);
+        status =
+            lac_tool_ranks_follows() ? lac_engine_follow(engine, &err) : bench(&opt, engine, &err);
+    lac_tool_engine_close(&engine);
     return status == LAC_OK ? LAC_TOOL_OK : lac_tool_fail(&spec, &err);
 }

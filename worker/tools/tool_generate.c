@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "chat/chat.h"
 #include "engine_options.h"
+#include "ranks.h"
 
 typedef struct {
     lac_tool_engine engine;
@@ -280,11 +281,15 @@ int lac_tool_generate(int argc, char **argv)
     if (!opt.engine.model[0] || !opt.prompt[0] == !opt.prompt_file[0])
         return lac_tool_misuse(
             &spec, "--model FILE and one of --prompt TEXT, --prompt-file FILE are needed");
+    code = lac_tool_ranks(&spec, &opt.engine, argv);
+    if (code >= 0)
+        return code;
     lac_error err = {0};
     lac_engine *engine = NULL;
     lac_status status = lac_tool_engine_open(&opt.engine, 1, &engine, &err);
     if (status == LAC_OK)
-        status = generate(&opt, engine, &err);
-    lac_engine_destroy(&engine);
+        status = lac_tool_ranks_follows() ? lac_engine_follow(engine, &err)
+                                          : generate(&opt, engine, &err);
+    lac_tool_engine_close(&engine);
     return status == LAC_OK ? LAC_TOOL_OK : lac_tool_fail(&spec, &err);
 }

@@ -77,6 +77,13 @@ typedef struct {
 
 typedef enum { LAC_ACT_SILU, LAC_ACT_GELU_TANH } lac_activation;
 
+/* Adds a result up over the ranks that each hold a share of it: x[count] becomes the sum, equal on
+ * all of them. Called by one thread of the backend, not always the same, while the others wait. */
+typedef struct {
+    void *arg;
+    lac_status (*sum)(void *arg, float *x, size_t count);
+} lac_reducer;
+
 typedef enum {
     LAC_OP_EMBED,     /* h[row] = scale × table[token] */
     LAC_OP_QKV,       /* q,k,v = W·norm(h) (+bias, +head norms), RoPE, K and V to their pages */
@@ -95,6 +102,8 @@ typedef struct {
         struct {
             const lac_weight *table;
             float scale;
+            uint32_t first;         /* the token of its first row; others embed as zeros, */
+            const lac_reducer *sum; /* and this adds up over the ranks. NULL: it has them all */
         } embed;
         struct {
             const lac_weight *norm; /* RMSNorm weight [hidden] */
@@ -118,6 +127,7 @@ typedef struct {
             const lac_weight *bias;      /* or NULL */
             const lac_weight *post_norm; /* RMSNorm over the branch's result, or NULL */
             float eps;
+            const lac_reducer *sum; /* before norm and residual; NULL: the result is whole */
         } project;
         struct {
             const lac_weight *norm;
@@ -208,7 +218,8 @@ typedef struct lac_backend_ops {
     size_t (*kv_page_bytes)(const lac_backend *backend, uint32_t kv_heads, uint32_t head_dim);
 
     /* Runs the operations in order over the batch. The operations and what they point to must not
-     * change between calls with the same `ops`. LAC_EINTERNAL when a result is not finite. */
+     * change between calls with the same `ops`. LAC_EINTERNAL when a result is not finite;
+     * what a reducer returned. */
     lac_status (*run)(lac_backend *backend, const lac_op *ops, size_t count, lac_batch *batch,
                       lac_error *err);
 } lac_backend_ops;

@@ -28,7 +28,7 @@ static int until_failure(lac_fabric *fabric, void *arg)
 START_TEST(a_killed_rank_is_seen_within_two_seconds)
 {
     uint64_t deadline_ms = 20000;
-    rank_set set = ranks_start(3, until_failure, &deadline_ms, -1, (lac_fault){0});
+    rank_set set = ranks_start(3, until_failure, &deadline_ms, -1, (lac_fabric_fault){0});
     usleep(200000);
     uint64_t start = lac_now_ms();
     kill(set.pids[1], SIGKILL);
@@ -44,7 +44,7 @@ END_TEST
 START_TEST(a_stopped_rank_runs_into_the_deadline)
 {
     uint64_t deadline_ms = 500;
-    rank_set set = ranks_start(3, until_failure, &deadline_ms, -1, (lac_fault){0});
+    rank_set set = ranks_start(3, until_failure, &deadline_ms, -1, (lac_fabric_fault){0});
     usleep(200000);
     uint64_t start = lac_now_ms();
     kill(set.pids[2], SIGSTOP);
@@ -59,7 +59,7 @@ START_TEST(a_stopped_rank_runs_into_the_deadline)
 }
 END_TEST
 
-static void fault_ends(lac_fault fault, uint64_t deadline_ms, int faulty_end, int other_end)
+static void fault_ends(lac_fabric_fault fault, uint64_t deadline_ms, int faulty_end, int other_end)
 {
     rank_set set = ranks_start(2, until_failure, &deadline_ms, 1, fault);
     ck_assert_int_eq(rank_end(&set, 0), other_end);
@@ -70,14 +70,14 @@ static void fault_ends(lac_fault fault, uint64_t deadline_ms, int faulty_end, in
 
 START_TEST(a_hung_call_runs_into_the_deadline)
 {
-    fault_ends((lac_fault){.kind = LAC_FAULT_HANG, .call = 5}, 300, 1000 + SIGKILL,
+    fault_ends((lac_fabric_fault){.kind = LAC_FAULT_HANG, .call = 5}, 300, 1000 + SIGKILL,
                10 + LAC_EDEADLINE);
 }
 END_TEST
 
 START_TEST(death_in_a_call_is_seen)
 {
-    fault_ends((lac_fault){.kind = LAC_FAULT_DEATH, .call = 5}, 20000, 1000 + SIGKILL,
+    fault_ends((lac_fabric_fault){.kind = LAC_FAULT_DEATH, .call = 5}, 20000, 1000 + SIGKILL,
                10 + LAC_EPEER);
 }
 END_TEST
@@ -85,7 +85,7 @@ END_TEST
 /* Rank 1 leaves one sum out: rank 0 waits for it in vain or sees the sum of another step. */
 START_TEST(a_dropped_call_puts_ranks_out_of_step)
 {
-    fault_ends((lac_fault){.kind = LAC_FAULT_DROP, .call = 5}, 2000, 10 + LAC_EEPOCH,
+    fault_ends((lac_fabric_fault){.kind = LAC_FAULT_DROP, .call = 5}, 2000, 10 + LAC_EEPOCH,
                10 + LAC_EEPOCH);
 }
 END_TEST
@@ -105,7 +105,7 @@ static int a_few(lac_fabric *fabric, void *arg)
 
 START_TEST(a_slow_rank_is_waited_for)
 {
-    lac_fault fault = {.kind = LAC_FAULT_DELAY, .call = 3, .ms = 300};
+    lac_fabric_fault fault = {.kind = LAC_FAULT_DELAY, .call = 3, .ms = 300};
     rank_set set = ranks_start(2, a_few, NULL, 1, fault);
     ck_assert_int_eq(rank_end(&set, 0), 0);
     ck_assert_int_eq(rank_end(&set, 1), 0);
@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(another_version_does_not_join)
 {
-    lac_fault fault = {.kind = LAC_FAULT_VERSION};
+    lac_fabric_fault fault = {.kind = LAC_FAULT_VERSION};
     rank_set set = ranks_start(2, a_few, NULL, 1, fault);
     ck_assert_int_eq(rank_end(&set, 0), 91);
     ck_assert_int_ne(rank_end(&set, 1), 0);

@@ -23,7 +23,7 @@ const house_arrow house_arrows[] = {
     {"worker", "worker/ kernels cluster/fabric cluster/topology proto/wire"},
     {"worker/link", "worker/engine worker/chat " ENGINE_PARTS
                     " kernels cluster/fabric cluster/topology proto/wire"},
-    {"worker/engine", ENGINE_PARTS " kernels cluster/fabric"},
+    {"worker/engine", ENGINE_PARTS " kernels cluster/fabric cluster/topology"},
     {"worker/sched", ""},
     {"worker/kv", ""},
     {"worker/sampler", ""},

@@ -118,15 +118,15 @@ typedef enum {
     LAC_FAULT_HANG,   /* never returns */
     LAC_FAULT_DEATH,  /* the process dies as by kill -9 */
     LAC_FAULT_VERSION /* its address speaks another version; `call` is ignored */
-} lac_fault_kind;
+} lac_fabric_fault_kind;
 
 typedef struct {
-    lac_fault_kind kind;
+    lac_fabric_fault_kind kind;
     uint32_t call; /* how many calls go well before it, counted from 0 over all kinds of call */
     uint32_t ms;
-} lac_fault;
+} lac_fabric_fault;
 
 /* Wraps a fabric that is not yet connected and takes it over. */
-lac_fabric *lac_fabric_faulty(lac_fabric *inner, lac_fault fault);
+lac_fabric *lac_fabric_faulty(lac_fabric *inner, lac_fabric_fault fault);
 
 #endif

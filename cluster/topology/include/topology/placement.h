@@ -40,7 +40,7 @@ typedef struct {
     uint32_t head_first, heads, kv_first, kv_heads, ffn_first, ffn;
 } lac_place_part;
 
-typedef struct {
+typedef struct lac_placement {
     uint32_t stages, parts; /* PP and TP; rank = stage × parts + part */
     uint32_t layers_count;
     uint32_t layer_first[LAC_RANKS_MAX + 1]; /* stage s: layer_first[s] … layer_first[s+1]−1 */

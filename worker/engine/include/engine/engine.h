@@ -38,6 +38,15 @@ typedef enum {
 } lac_speculate;
 bool lac_speculate_parse(const char *name, lac_speculate *out); /* "auto", "off", "on" */
 
+/* This engine as one rank of a group. Rank 0 leads: its engine takes requests and runs like any
+ * other, and every step runs on all ranks. The others call lac_engine_follow(). Ranks must be given
+ * the same model, classes, sizes and placement: create compares digests before anything is loaded. */
+typedef struct {
+    struct lac_fabric *fabric; /* connected; outlives the engine. NULL: a group of one */
+    const struct lac_placement *placement; /* of the model over the fabric's ranks; outlives the engine */
+    uint32_t deadline_ms;           /* of one message within a step; 0 = LAC_FABRIC_STEP_MS */
+} lac_engine_group;
+
 typedef struct {
     const char *model_path;
     uint32_t threads;       /* 0 = cores this process may use */
@@ -60,14 +69,17 @@ typedef struct {
     /* Called during load with bytes done and all; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
+    lac_engine_group group;
 } lac_engine_options;
 
+/* With more than one rank create also fails when another rank's does: LAC_EPEER with its reason,
+ * LAC_EPROTO naming both digests when two ranks were given different things. */
 lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out, lac_error *err);
 void lac_engine_destroy(lac_engine **engine);
 
 /* Read-only parts; both are safe from any thread while the engine lives. */
 const lac_model *lac_engine_model(const lac_engine *engine);
-const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine);
+const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine); /* NULL in a follower */
 
 typedef struct {
     const char *isa;
@@ -167,6 +179,10 @@ typedef void (*lac_engine_sink)(void *arg, const lac_engine_event *event);
 /* Runs one step over everything that can run and reports through `sink`. Returns false when there was
  * nothing to do. */
 bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg);
+
+/* What a rank other than 0 does: runs its share of every step until the leader's engine is
+ * destroyed (LAC_OK) or the group is over (LAC_EPEER and its like: the process has to end). */
+lac_status lac_engine_follow(lac_engine *engine, lac_error *err);
 
 /* For offline scoring: runs `count` tokens as one sequence (chunked, nothing else may run) and calls
  * `row` for each position i with the logits [vocab] that follow token i. */

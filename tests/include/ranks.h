@@ -50,7 +50,7 @@ typedef struct {
 
 /* `fault_rank` (or −1) gets `fault`. */
 static inline rank_set ranks_start(uint32_t count, rank_body body, void *arg, int fault_rank,
-                                   lac_fault fault)
+                                   lac_fabric_fault fault)
 {
     rank_set set = {.count = count};
     int fds[RANKS_MAX], theirs[RANKS_MAX];
@@ -104,7 +104,7 @@ static inline int rank_end(const rank_set *set, uint32_t rank)
 
 static inline void ranks_run(uint32_t count, rank_body body, void *arg)
 {
-    rank_set set = ranks_start(count, body, arg, -1, (lac_fault){0});
+    rank_set set = ranks_start(count, body, arg, -1, (lac_fabric_fault){0});
     for (uint32_t r = 0; r < count; r++)
         ck_assert_msg(rank_end(&set, r) == 0, "rank %u failed", r);
 }
