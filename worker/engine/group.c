@@ -44,6 +44,8 @@ static void plan_digest(const lac_engine *e, const lac_placement *placement, lac
     uint32_t sizes[] = {e->context_max, e->slots,    e->rows_max,
                         e->score_rows,  e->float_kv, e->classes_count};
     lac_model_digest(e->model, &model);
+    for (size_t i = 0; i < lac_gguf_tensor_count(e->model->gguf); i++) /* most are others' */
+        lac_gguf_release(e->model->gguf, lac_gguf_tensor_at(e->model->gguf, i));
     lac_placement_digest(placement, &placed);
     lac_hasher_add(hasher, domain, sizeof domain);
     lac_hasher_add(hasher, &model, sizeof model);

@@ -20,7 +20,7 @@ lac_status lac__group_reserve(lac_engine *e, lac_error *err)
 {
     lac__group *g = e->group;
     bool leads = g->rank == 0;
-    g->slots = e->slots + 1; /* scoring has one more */
+    g->slots = e->slots < 2 ? 2 : e->slots; /* as the pool has */
     g->units = e->layout.units_count;
     g->stride = lac_kv_table_stride(e->pool);
     g->logit_rows_max = e->slots > e->score_rows ? e->slots : e->score_rows;

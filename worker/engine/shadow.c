@@ -133,8 +133,7 @@ static lac_status run_side(lac_engine *engine, int side, uint32_t rows, uint32_t
     class_rows[now] = rows;
     lac__classes_batch(engine, class_rows, &batch);
     lac_error err;
-    return engine->table->run(engine->backend, engine->program.ops, engine->program.count, &batch,
-                              &err);
+    return lac__group_run(engine, &batch, &err);
 }
 
 /* log Σ exp, and the place of the largest. */
