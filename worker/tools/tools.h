@@ -19,6 +19,7 @@ int lac_tool_inspect(int argc, char **argv);
 int lac_tool_generate(int argc, char **argv);
 int lac_tool_score(int argc, char **argv);
 int lac_tool_bench(int argc, char **argv);
+int lac_tool_place(int argc, char **argv);
 int lac_tool_expand(int argc, char **argv);
 int lac_tool_calibrate(int argc, char **argv);
 int lac_tool_pull(int argc, char **argv);

@@ -66,6 +66,9 @@ enum {
     LAC_GROUPS_MAX = 256,
     LAC_RANKS_MAX = 64,      /* ranks of one group */
     LAC_FABRIC_BLOB_MAX = 4096,   /* bytes of a rank's address */
+    LAC_HOSTS_MAX = 64,           /* machines of one topology */
+    LAC_NODES_MAX = 256,          /* NUMA nodes of one topology */
+    LAC_GPUS_MAX = 256,           /* GPUs of one topology */
     LAC_FABRIC_PENDING_MAX = 512, /* messages of a rank that are on their way */
     LAC_SLOTS_MAX = 1024,    /* sequences one group runs at once */
     LAC_REQUESTS_MAX = 4096, /* requests the coordinator tracks */
