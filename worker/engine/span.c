@@ -11,6 +11,8 @@
 static lac_status idle_check(const lac_engine *engine, lac_error *err)
 {
     LAC_ASSERT(!engine->in_step);
+    if (engine->group)
+        return lac_fail(err, LAC_EUNSUPPORTED, "parts run in a group of one rank only");
     if (engine->classes_count > 1)
         return lac_fail(err, LAC_EUNSUPPORTED, "parts run without classes, the engine has %u",
                         engine->classes_count);
