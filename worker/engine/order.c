@@ -23,7 +23,9 @@ lac_status lac__group_reserve(lac_engine *e, lac_error *err)
     g->slots = e->slots < 2 ? 2 : e->slots; /* as the pool has */
     g->units = e->layout.units_count;
     g->stride = lac_kv_table_stride(e->pool);
-    g->logit_rows_max = e->slots > e->score_rows ? e->slots : e->score_rows;
+    g->logit_rows_max = e->slots + e->draft_rows;
+    if (g->logit_rows_max < e->score_rows)
+        g->logit_rows_max = e->score_rows;
     size_t table = (size_t)g->units * g->stride;
     g->order_words = HEAD_WORDS + (size_t)e->rows_max + g->logit_rows_max +
                      (size_t)g->slots * (SEGMENT_WORDS + table);
