@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "descriptors.h"
 #include "endpoint.h"
 #include "monitor.h"
 #include "peers.h"
@@ -32,8 +33,10 @@ struct lac_socket {
     lac_socket_kind kind;
     lac_socket_events events;
     lac_socket_stats stats;
-    lac__peers *peers;  /* of a ROUTER */
-    void *monitor;      /* of a DEALER: tells when its connection comes and goes */
+    lac__peers *peers;             /* of a ROUTER */
+    uint64_t newest;               /* of them */
+    lac__descriptors *descriptors; /* of a ROUTER: who is on which connection */
+    void *monitor;                 /* tells when connections come and go */
     const char *sender; /* "ROLE:NAME" of the message being delivered; NULL without keys */
     lac_buf frame;      /* of the message being sent */
     uv_poll_t poll;
@@ -173,6 +176,30 @@ static void refuse_parts(lac_socket *s, uint64_t peer, unsigned parts)
         s->events.bad(s->events.arg, peer, &none, &err);
 }
 
+/* A ROUTER's connections that came and went. */
+static void take_connections(lac_socket *s)
+{
+    lac__monitor_event event;
+    int fd;
+    while ((event = lac__monitor_take(s->monitor, &fd)) != LAC__MONITOR_NOTHING) {
+        if (event == LAC__MONITOR_OPENED)
+            lac__descriptors_opened(s->descriptors, fd);
+        if (event == LAC__MONITOR_DOWN)
+            lac__descriptors_closed(s->descriptors, fd);
+    }
+}
+
+/* Peer numbers grow, so a higher one is new. The descriptor is told by the payload: the part with
+ * the routing id has none when it was fetched ahead. */
+static void learn_connection(lac_socket *s, uint64_t peer, zmq_msg_t *payload)
+{
+    if (!is_router(s) || peer <= s->newest)
+        return;
+    s->newest = peer;
+    take_connections(s);
+    lac__descriptors_carries(s->descriptors, zmq_msg_get(payload, ZMQ_SRCFD), peer);
+}
+
 /* The routing id that leads each message of a ROUTER. Makes the peer known. */
 static bool receive_peer(lac_socket *s, uint64_t *peer)
 {
@@ -195,6 +222,7 @@ static bool receive_one(lac_socket *s)
     zmq_msg_init(&payload);
     int rc = zmq_msg_recv(&payload, s->zmq, ZMQ_DONTWAIT);
     if (rc >= 0) {
+        learn_connection(s, peer, &payload);
         unsigned more = drop_rest(s);
         s->sender = is_router(s) ? zmq_msg_gets(&payload, "User-Id") : NULL;
         if (more)
@@ -246,8 +274,9 @@ static void tell_lost(lac_socket *s)
 static void tell_connection(lac_socket *s)
 {
     lac__monitor_event event;
-    while (!s->closed && s->monitor &&
-           (event = lac__monitor_take(s->monitor)) != LAC__MONITOR_NOTHING) {
+    int fd;
+    while (!s->closed && !is_router(s) &&
+           (event = lac__monitor_take(s->monitor, &fd)) != LAC__MONITOR_NOTHING) {
         if (event == LAC__MONITOR_UP && s->events.connected)
             s->events.connected(s->events.arg);
         if (event == LAC__MONITOR_DOWN) {
@@ -258,10 +287,23 @@ static void tell_connection(lac_socket *s)
     }
 }
 
+/* What a peer said before it went is in the socket when its end is told, so it is lost once nothing
+ * is left to read. */
+static void lose_gone(lac_socket *s)
+{
+    uint64_t peer;
+    if (s->closed || !is_router(s))
+        return;
+    take_connections(s);
+    while (!readable(s->zmq) && lac__descriptors_take_gone(s->descriptors, &peer))
+        lac__peers_lose(s->peers, peer);
+}
+
 static bool work_waits(lac_socket *s)
 {
-    return readable(s->zmq) || (s->peers && lac__peers_has_lost(s->peers)) ||
-           (s->monitor && readable(s->monitor));
+    return readable(s->zmq) || readable(s->monitor) ||
+           (is_router(s) &&
+            (lac__peers_has_lost(s->peers) || lac__descriptors_has_gone(s->descriptors)));
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -285,19 +327,24 @@ static void on_prepare(uv_prepare_t *handle)
         uv_idle_stop(&s->idle);
 }
 
+static void drain(lac_socket *s)
+{
+    uint64_t until = lac_now_ns() + DRAIN_NS;
+    for (unsigned n = 0; n < DRAIN_MAX && !s->closed; n++)
+        if (!receive_one(s) || lac_now_ns() > until)
+            break;
+}
+
 static void on_check(uv_check_t *handle)
 {
     lac_socket *s = handle->data;
     uv_idle_stop(&s->idle);
     tell_lost(s);
     tell_connection(s);
-    if (s->closed || !readable(s->zmq))
-        return;
-    uint64_t until = lac_now_ns() + DRAIN_NS;
-    for (unsigned n = 0; n < DRAIN_MAX && !s->closed; n++)
-        if (!receive_one(s) || lac_now_ns() > until)
-            break;
-    tell_lost(s); /* a full table may have given up its quietest peer */
+    if (!s->closed && readable(s->zmq))
+        drain(s);
+    lose_gone(s);
+    tell_lost(s); /* a full table may have given up its quietest peer as well */
 }
 
 /* ---- open and close ---- */
@@ -305,6 +352,7 @@ static void on_check(uv_check_t *handle)
 static void free_socket(lac_socket *s)
 {
     lac__peers_destroy(&s->peers);
+    lac__descriptors_destroy(&s->descriptors);
     lac_buf_free(&s->frame);
     free(s);
 }
@@ -325,10 +373,9 @@ static void let_go(lac_socket *s)
                                          (uv_handle_t *)&s->monitor_poll};
     for (unsigned i = 0, count = s->handles; i < count; i++)
         uv_close(handles[i], on_closed);
-    if (s->monitor)
-        zmq_close(s->monitor);
+    lac__monitor_close(s->zmq, &s->monitor);
     zmq_close(s->zmq);
-    s->monitor = s->zmq = NULL;
+    s->zmq = NULL;
     s->wire->sockets--;
     if (!s->handles)
         free_socket(s); /* the loop never got one */
@@ -362,10 +409,8 @@ static lac_status watch(lac_socket *s, uv_loop_t *loop, lac_error *err)
     if (status)
         return status;
     s->handles = HANDLES_MAX - 1;
-    if (s->monitor) {
-        status = watch_descriptor(loop, s->monitor, &s->monitor_poll, err);
-        s->handles += status == LAC_OK;
-    }
+    status = watch_descriptor(loop, s->monitor, &s->monitor_poll, err);
+    s->handles += status == LAC_OK;
     uv_prepare_init(loop, &s->prepare);
     uv_check_init(loop, &s->check);
     uv_idle_init(loop, &s->idle);
@@ -373,8 +418,7 @@ static lac_status watch(lac_socket *s, uv_loop_t *loop, lac_error *err)
     if (status)
         return status;
     uv_poll_start(&s->poll, UV_READABLE, on_poll);
-    if (s->monitor)
-        uv_poll_start(&s->monitor_poll, UV_READABLE, on_poll);
+    uv_poll_start(&s->monitor_poll, UV_READABLE, on_poll);
     uv_prepare_start(&s->prepare, on_prepare);
     uv_check_start(&s->check, on_check);
     return LAC_OK;
@@ -405,7 +449,7 @@ static lac_status make(lac_socket *s, const lac__endpoint *endpoint, lac_error *
         status = lac__wire_set_keys(s->wire, s->zmq, is_router(s), is_client_plane(s), err);
     if (!status)
         status = is_router(s) ? set_router_options(s, err) : set_dealer_options(s, err);
-    if (!status && !is_router(s))
+    if (!status)
         status = lac__monitor_open(s->wire->context, s->zmq, &s->monitor, err);
     return status ? status : bind_or_connect(s, endpoint, err);
 }
@@ -438,8 +482,10 @@ lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind
     status = make(s, &parsed, err);
     if (status)
         goto close_zmq;
-    if (is_router(s))
+    if (is_router(s)) {
         s->peers = lac__peers_create(LAC_PEERS_MAX);
+        s->descriptors = lac__descriptors_create();
+    }
     wire->sockets++;
     status = watch(s, loop, err);
     if (!status)
@@ -449,8 +495,7 @@ lac_status lac_socket_open(lac_wire *wire, uv_loop_t *loop, lac_socket_kind kind
     return status;
 
 close_zmq:
-    if (s->monitor)
-        zmq_close(s->monitor);
+    lac__monitor_close(s->zmq, &s->monitor);
     zmq_close(s->zmq);
 free_memory:
     free(s);

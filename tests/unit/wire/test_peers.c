@@ -1,9 +1,10 @@
 /* Peers keep their number, lost ones never get it back, and a full table gives up the quietest.
- * Endpoint texts are read strictly. */
+ * Whose a descriptor is follows from the order of events. Endpoint texts are read strictly. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "descriptors.h"
 #include "endpoint.h"
 #include "peers.h"
 
@@ -118,6 +119,49 @@ START_TEST(endpoints)
 }
 END_TEST
 
+static uint64_t gone(lac__descriptors *d)
+{
+    uint64_t peer = 0;
+    ck_assert(lac__descriptors_has_gone(d) == lac__descriptors_take_gone(d, &peer));
+    return peer;
+}
+
+START_TEST(descriptors_are_used_again)
+{
+    lac__descriptors *d = lac__descriptors_create();
+    lac__descriptors_opened(d, 7);
+    lac__descriptors_carries(d, 7, 1);
+    lac__descriptors_opened(d, 9000);
+    lac__descriptors_carries(d, 9000, 2);
+    ck_assert_uint_eq(gone(d), 0);
+    lac__descriptors_closed(d, 7);
+    ck_assert_uint_eq(gone(d), 1);
+    ck_assert_uint_eq(gone(d), 0);
+    /* The next one on it spoke and went before it was read, the one after that lives. */
+    lac__descriptors_opened(d, 7);
+    lac__descriptors_closed(d, 7);
+    lac__descriptors_carries(d, 7, 3);
+    ck_assert_uint_eq(gone(d), 3);
+    lac__descriptors_opened(d, 7);
+    lac__descriptors_carries(d, 7, 4);
+    ck_assert_uint_eq(gone(d), 0);
+    /* Two first words on one descriptor: the first speaker must be gone. */
+    lac__descriptors_carries(d, 7, 5);
+    ck_assert_uint_eq(gone(d), 4);
+    /* No descriptor was told: nothing is known. */
+    lac__descriptors_carries(d, -1, 6);
+    lac__descriptors_closed(d, -1);
+    lac__descriptors_closed(d, 1 << 30);
+    ck_assert_uint_eq(gone(d), 0);
+    lac__descriptors_closed(d, 9000);
+    lac__descriptors_closed(d, 7);
+    ck_assert_uint_eq(gone(d), 2);
+    ck_assert_uint_eq(gone(d), 5);
+    lac__descriptors_destroy(&d);
+    ck_assert_ptr_null(d);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("peers");
@@ -125,6 +169,7 @@ int main(void)
     tcase_add_test(t, numbers_are_kept_and_never_reused);
     tcase_add_test(t, a_full_table_gives_up_the_quietest);
     tcase_add_test(t, endpoints);
+    tcase_add_test(t, descriptors_are_used_again);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,231 +1,13 @@
-/* Sockets in a real loop: nothing stalls, slow and vanished peers are told apart, nothing stale
- * reaches a restarted router, and what is malformed is counted and leaves the connection usable. */
-#include <check.h>
-#include <pthread.h>
+/* Sockets in a real loop: slow and vanished peers are told apart, nothing stale reaches a restarted
+ * router, and what is malformed is counted and leaves the connection usable. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 #include <zmq.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "rig.h"
 #include "wire/codec.h"
-#include "wire/socket.h"
-
-enum { DEALERS = 4, MESSAGES = 80000, WINDOW = 64 };
-
-static lac_wire *wire;
-static uv_loop_t loop;
-static lac_error err;
-
-static void setup(void)
-{
-    ck_assert_int_eq(lac_wire_create(&wire, &err), LAC_OK);
-    uv_loop_init(&loop);
-}
-
-static void teardown(void)
-{
-    while (uv_run(&loop, UV_RUN_DEFAULT))
-        ;
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-    lac_wire_destroy(&wire);
-    ck_assert_ptr_null(wire);
-}
-
-static lac_socket *open_socket(lac_socket_kind kind, const char *endpoint,
-                               const lac_socket_events *events)
-{
-    lac_socket *s;
-    lac_status status = lac_socket_open(wire, &loop, kind, endpoint, false, events, &s, &err);
-    ck_assert_msg(status == LAC_OK, "%s", err.text);
-    return s;
-}
-
-static uint64_t timer_fired;
-static void on_timer(uv_timer_t *timer)
-{
-    (void)timer;
-    timer_fired++;
-}
-
-/* Turns the loop until `done`, or fails after a minute (a busy machine under sanitizers is slow,
- * not stalled). The loop may block for `pause_ms` at most. */
-static void run_with_pauses(bool (*done)(void), uint64_t pause_ms)
-{
-    uv_timer_t timer;
-    uv_timer_init(&loop, &timer);
-    uv_timer_start(&timer, on_timer, pause_ms, pause_ms);
-    uint64_t end = lac_now_ms() + 60000;
-    while (!done() && lac_now_ms() < end)
-        uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(&loop, UV_RUN_NOWAIT);
-    ck_assert_msg(done(), "nothing came for a minute");
-}
-
-static void run_until(bool (*done)(void))
-{
-    run_with_pauses(done, 20);
-}
-
-static lac_msg cancel(uint64_t request)
-{
-    lac_msg msg = {.envelope = {.type = LAC_MSG_CANCEL, .seq = request}};
-    msg.body.cancel.request = request;
-    return msg;
-}
-
-/* ---- many messages ---- */
-
-static struct {
-    lac_socket *router;
-    unsigned echoed, finished;
-    char endpoint[LAC_ENDPOINT_MAX + 1];
-} echo;
-
-static void echo_back(void *arg, uint64_t peer, const lac_msg *msg)
-{
-    (void)arg;
-    ck_assert_int_eq(lac_socket_send(echo.router, peer, msg, &err), LAC_OK);
-    echo.echoed++;
-}
-
-/* A dealer of plain ZeroMQ in a thread and context of its own, with WINDOW messages on the way. */
-static void *dealer_thread(void *arg)
-{
-    lac_buf frame = {.cap = 1000};
-    lac_msg msg = cancel(1);
-    lac_codec_pack(&msg, &frame, NULL);
-    void *context = zmq_ctx_new(), *dealer = zmq_socket(context, ZMQ_DEALER);
-    int linger = 0;
-    zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_connect(dealer, echo.endpoint);
-    unsigned sent = 0, received = 0;
-    char data[256];
-    while (received < MESSAGES / DEALERS) {
-        while (sent < MESSAGES / DEALERS && sent < received + WINDOW) {
-            zmq_send(dealer, frame.data, frame.length, 0);
-            sent++;
-        }
-        if (zmq_recv(dealer, data, sizeof data, 0) >= 0)
-            received++;
-    }
-    zmq_close(dealer);
-    zmq_ctx_term(context);
-    lac_buf_free(&frame);
-    __atomic_fetch_add((unsigned *)arg, 1, __ATOMIC_SEQ_CST);
-    return NULL;
-}
-
-/* A pause without a single message, while all dealers wait for answers, is a stall: the loop sleeps
- * on messages it has. */
-static bool all_echoed(void)
-{
-    static unsigned last_echoed;
-    static uint64_t last_fired;
-    if (timer_fired != last_fired) {
-        ck_assert_msg(echo.echoed != last_echoed, "stalled after %u messages", echo.echoed);
-        last_fired = timer_fired;
-        last_echoed = echo.echoed;
-    }
-    return __atomic_load_n(&echo.finished, __ATOMIC_SEQ_CST) == DEALERS;
-}
-
-START_TEST(eighty_thousand_messages_without_a_stall)
-{
-    lac_socket_events events = {.message = echo_back};
-    echo.router = open_socket(LAC_SOCKET_LISTEN_WORKERS, "tcp://127.0.0.1:0", &events);
-    strcpy(echo.endpoint, lac_socket_endpoint(echo.router));
-    pthread_t threads[DEALERS];
-    for (int i = 0; i < DEALERS; i++)
-        pthread_create(&threads[i], NULL, dealer_thread, &echo.finished);
-    run_with_pauses(all_echoed, 3000);
-    for (int i = 0; i < DEALERS; i++)
-        pthread_join(threads[i], NULL);
-    ck_assert_uint_eq(echo.echoed, MESSAGES);
-    ck_assert_uint_eq(lac_socket_stats_get(echo.router).received, MESSAGES);
-    ck_assert_uint_eq(lac_socket_stats_get(echo.router).bad, 0);
-    lac_socket_close(&echo.router);
-    ck_assert_ptr_null(echo.router);
-}
-END_TEST
-
-/* The same traffic through the pattern this one replaces, one receive a wake-up of the descriptor.
- * It stalls, which shows that the test above can fail. */
-static struct {
-    void *zmq;
-    unsigned echoed;
-} naive;
-
-static void naive_poll(uv_poll_t *handle, int status, int events)
-{
-    (void)handle, (void)status, (void)events;
-    char id[255], data[256];
-    int id_length = zmq_recv(naive.zmq, id, sizeof id, ZMQ_DONTWAIT);
-    int length = id_length < 0 ? -1 : zmq_recv(naive.zmq, data, sizeof data, ZMQ_DONTWAIT);
-    if (length < 0)
-        return;
-    zmq_send(naive.zmq, id, (size_t)id_length, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(naive.zmq, data, (size_t)length, ZMQ_DONTWAIT);
-    naive.echoed++;
-}
-
-static void *naive_dealer(void *arg)
-{
-    void *dealer = arg;
-    char data[256];
-    for (unsigned sent = 0, received = 0; received < MESSAGES / DEALERS;) {
-        while (sent < received + WINDOW) {
-            zmq_send(dealer, "x", 1, ZMQ_DONTWAIT);
-            sent++;
-        }
-        if (zmq_recv(dealer, data, sizeof data, 0) < 0)
-            break; /* two seconds without an answer */
-        received++;
-    }
-    return NULL;
-}
-
-START_TEST(the_naive_pattern_stalls)
-{
-    void *context = zmq_ctx_new();
-    naive.zmq = zmq_socket(context, ZMQ_ROUTER);
-    ck_assert_int_eq(zmq_bind(naive.zmq, "tcp://127.0.0.1:*"), 0);
-    char endpoint[256];
-    size_t size = sizeof endpoint;
-    zmq_getsockopt(naive.zmq, ZMQ_LAST_ENDPOINT, endpoint, &size);
-    int fd, linger = 0, wait_ms = 2000;
-    size = sizeof fd;
-    zmq_getsockopt(naive.zmq, ZMQ_FD, &fd, &size);
-    static uv_poll_t poll; /* until the loop lets go of it */
-    uv_poll_init(&loop, &poll, fd);
-    uv_poll_start(&poll, UV_READABLE, naive_poll);
-    void *dealers[DEALERS];
-    pthread_t threads[DEALERS];
-    for (int i = 0; i < DEALERS; i++) {
-        dealers[i] = zmq_socket(context, ZMQ_DEALER);
-        zmq_setsockopt(dealers[i], ZMQ_LINGER, &linger, sizeof linger);
-        zmq_setsockopt(dealers[i], ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
-        zmq_connect(dealers[i], endpoint);
-        pthread_create(&threads[i], NULL, naive_dealer, dealers[i]);
-    }
-    uint64_t end = lac_now_ms() + 3000;
-    while (lac_now_ms() < end && naive.echoed < MESSAGES)
-        uv_run(&loop, UV_RUN_NOWAIT);
-    for (int i = 0; i < DEALERS; i++) {
-        pthread_join(threads[i], NULL);
-        zmq_close(dealers[i]);
-    }
-    uv_close((uv_handle_t *)&poll, NULL);
-    zmq_setsockopt(naive.zmq, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_close(naive.zmq);
-    zmq_ctx_term(context);
-    ck_assert_uint_lt(naive.echoed, MESSAGES);
-}
-END_TEST
 
 /* ---- peers ---- */
 
@@ -349,6 +131,33 @@ START_TEST(a_peer_that_left_is_told)
 }
 END_TEST
 
+static uint64_t outage_end;
+static bool outage_over(void)
+{
+    return lac_now_ms() >= outage_end;
+}
+
+static bool told_lost(void)
+{
+    return pair.lost != 0;
+}
+
+/* Nobody sends to it: that it left is told all the same, after what it said last. */
+START_TEST(a_quiet_peer_that_left_is_told)
+{
+    make_pair("tcp://127.0.0.1:0");
+    try_send(30);
+    outage_end = lac_now_ms() + 50; /* until its frame is on the way */
+    run_until(outage_over);
+    lac_socket_close(&pair.dealer);
+    run_until(told_lost);
+    ck_assert_uint_eq(pair.lost, 1);
+    ck_assert_uint_eq(pair.last_seq, 30);
+    ck_assert_uint_eq(lac_socket_stats_get(pair.router).lost, 1);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
 /* A dealer in plain ZeroMQ that says one thing and reads nothing. */
 static void *mute(const char *endpoint, void **context)
 {
@@ -415,6 +224,38 @@ START_TEST(a_slow_peer_is_busy_and_others_are_not)
 }
 END_TEST
 
+static bool many_lost(void)
+{
+    return lac_socket_stats_get(pair.router).lost == 40;
+}
+
+/* Forty come, say one thing and go, many on a descriptor that was another's: each is told once, and
+ * the one that stays never. */
+START_TEST(peers_that_come_and_go_are_told_apart)
+{
+    make_pair("tcp://127.0.0.1:0");
+    for (int i = 0; i < 40; i++) {
+        pair.last_seq = 0;
+        void *context, *dealer = mute(lac_socket_endpoint(pair.router), &context);
+        if (i % 2)
+            run_until(mute_heard); /* the others may be gone before they are heard */
+        int linger = 1000;
+        zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
+        zmq_close(dealer);
+        zmq_ctx_term(context);
+        run_until(mute_heard);
+    }
+    run_until(many_lost);
+    outage_end = lac_now_ms() + 100;
+    run_until(outage_over);
+    ck_assert_uint_eq(lac_socket_stats_get(pair.router).lost, 40);
+    lac_msg msg = cancel(1);
+    ck_assert_int_eq(lac_socket_send(pair.router, 1, &msg, &err), LAC_OK);
+    lac_socket_close(&pair.dealer);
+    lac_socket_close(&pair.router);
+}
+END_TEST
+
 /* Once: a second one, sent because the first was not there yet, would look like a stale one. */
 static bool at_twenty(void)
 {
@@ -423,12 +264,6 @@ static bool at_twenty(void)
     if (!sent)
         sent = lac_socket_send(pair.dealer, 1, &msg, NULL) == LAC_OK;
     return pair.last_seq >= 20;
-}
-
-static uint64_t outage_end;
-static bool outage_over(void)
-{
-    return lac_now_ms() >= outage_end;
 }
 
 START_TEST(nothing_stale_reaches_a_restarted_router)
@@ -578,24 +413,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("socket");
-    TCase *t = tcase_create("socket");
-    tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, eighty_thousand_messages_without_a_stall);
-    tcase_add_test(t, the_naive_pattern_stalls);
-    tcase_add_test(t, a_peer_that_left_is_told);
-    tcase_add_test(t, a_slow_peer_is_busy_and_others_are_not);
-    tcase_add_test(t, nothing_stale_reaches_a_restarted_router);
-    tcase_add_test(t, malformed_messages_are_counted_and_the_connection_stays);
-    tcase_add_test(t, an_oversize_frame_ends_its_connection);
-    tcase_add_test(t, listening_wide_is_refused_by_name);
-    tcase_add_test(t, over_a_local_path);
-    tcase_add_test(t, closing_from_a_callback);
-    suite_add_tcase(s, t);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    const TTest *const tests[] = {a_peer_that_left_is_told,
+                                  a_quiet_peer_that_left_is_told,
+                                  peers_that_come_and_go_are_told_apart,
+                                  a_slow_peer_is_busy_and_others_are_not,
+                                  nothing_stale_reaches_a_restarted_router,
+                                  malformed_messages_are_counted_and_the_connection_stays,
+                                  an_oversize_frame_ends_its_connection,
+                                  listening_wide_is_refused_by_name,
+                                  over_a_local_path,
+                                  closing_from_a_callback,
+                                  NULL};
+    return run_suite("socket", tests);
 }

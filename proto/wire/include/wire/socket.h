@@ -42,10 +42,13 @@ typedef struct {
     void (*message)(void *arg, uint64_t peer, const lac_msg *msg);
     /* A frame that did not decode; the connection stays. `envelope` may be zero. */
     void (*bad)(void *arg, uint64_t peer, const lac_envelope *envelope, const lac_error *err);
-    /* The peer is known to be unreachable. Listening: a send said so, or the table of peers was
-     * full and this one had been quiet longest; the number is dead from here. Connecting: the
-     * connection broke; it is made again by itself, to what may be another process, so whatever the
-     * old one knew of us must be said again. Called from the loop, never inside a send. */
+    /* The peer is known to be unreachable. Listening: its connection ended (everything it had said
+     * was told before), a send said so, or the table of peers was full and this one had been quiet
+     * longest; the number is dead from here. A process that ends is noticed at once, a host that is
+     * gone by ZeroMQ's heartbeats: within 4 s on the worker plane, 20 s on the client plane.
+     * Connecting: the connection broke; it is made again by itself, to what may be another process,
+     * so whatever the old one knew of us must be said again. Called from the loop, never inside a
+     * send. */
     void (*lost)(void *arg, uint64_t peer);
     /* Connecting: the connection stands, for the first time or again. May be NULL, as `bad` and
      * `lost`. */
