@@ -28,11 +28,17 @@ typedef struct {
 
 int cli_submit(int argc, char **argv, const char *endpoint);
 int cli_chat(int argc, char **argv, const char *endpoint);
+int cli_top(int argc, char **argv, const char *endpoint);
 int cli_status(int argc, char **argv, const char *endpoint);
 int cli_keys(int argc, char **argv, const char *endpoint);
 int cli_scale(int argc, char **argv, const char *endpoint);
 int cli_drain(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
+
+/* ---- status.c ---- */
+
+/* The table of two answers of the coordinator, a moment apart: that gives the speed between them. */
+int cli_status_table(const char *first, const char *second);
 
 /* ---- options.c ---- */
 

@@ -9,6 +9,7 @@ static const cli_command commands[] = {
     {"submit", "PROMPT | -", "send one prompt, print the answer as it comes", cli_submit},
     {"chat", "", "talk to the model, line by line", cli_chat},
     {"status", "[--json]", "the groups of the cluster and what they do", cli_status},
+    {"top", "[--every S]", "the same, again and again", cli_top},
     {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
     {"drain", "GROUP", "take a group out of service, no request lost", cli_drain},
     {"keys", "new FILE", "make keys for coordinators, workers and clients", cli_keys},
@@ -89,6 +90,6 @@ int main(int argc, char **argv)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
     return cli_misuse(
-        NULL, "command '%s' is unknown, allowed: submit, chat, status, scale, drain, keys, path",
+        NULL, "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, keys, path",
         argv[at]);
 }

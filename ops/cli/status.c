@@ -76,24 +76,29 @@ static void print_table(const json_t *before, const json_t *after)
     json_array_foreach(groups, i, group) print_group(before, after, group);
 }
 
-/* Two answers a moment apart give the speed now. */
-static int show(lac_client *client, const char *endpoint, char *first)
+int cli_status_table(const char *first, const char *second)
 {
-    char *second = NULL;
-    nanosleep(&(struct timespec){.tv_nsec = SAMPLE_MS * 1000000L}, NULL);
-    int code = fetch(client, endpoint, &second);
-    if (code)
-        return code;
+    int code = CLI_OK;
     json_t *before = json_loads(first, JSON_REJECT_DUPLICATES, NULL);
     json_t *after = json_loads(second, JSON_REJECT_DUPLICATES, NULL);
     if (before && after) {
         print_table(before, after);
     } else {
-        fprintf(stderr, "lacuna status: the coordinator's answer is no JSON\n");
+        fprintf(stderr, "lacuna: the coordinator's answer is no JSON\n");
         code = CLI_FAILED;
     }
     json_decref(before);
     json_decref(after);
+    return code;
+}
+
+static int show(lac_client *client, const char *endpoint, char *first)
+{
+    char *second = NULL;
+    nanosleep(&(struct timespec){.tv_nsec = SAMPLE_MS * 1000000L}, NULL);
+    int code = fetch(client, endpoint, &second);
+    if (!code)
+        code = cli_status_table(first, second);
     free(second);
     return code;
 }

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -156,6 +157,62 @@ class Cli(unittest.TestCase):
         rank = json.loads(r.stdout)["groups"][0]["ranks"][0]
         self.assertEqual((rank["rank"], rank["pid"], rank["active_layers"]), (0, 4711, 30))
         self.expect(self.run_lacuna("--connect", NOBODY, "status", connect=False), 4, "", "start one with")
+
+    def test_top(self):
+        r = self.run_lacuna("top", "--every", "0.1", "--count", "2")
+        self.expect(r, 0)
+        self.assertEqual(r.stdout.count("GROUP"), 2)
+        self.assertNotIn("\033", r.stdout)
+        self.expect(self.run_lacuna("--connect", NOBODY, "top", connect=False), 4, "", "start one with")
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(LACUNA, [LACUNA, "--connect", self.endpoint, "top", "--every", "0.1"])
+        seen, end = b"", time.time() + 20
+        while seen.count(b"q ends") < 2:
+            self.assertTrue(select.select([fd], [], [], max(0, end - time.time()))[0], seen)
+            seen += os.read(fd, 4096)
+        self.assertIn(b"\033[?1049h", seen)
+        os.write(fd, b"q")
+        rest = b""
+        try:
+            while piece := os.read(fd, 4096):
+                rest += piece
+        except OSError:
+            pass  # its end
+        self.assertIn(b"\033[?1049l", rest)  # the screen before is back
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        os.close(fd)
+
+    # ---- orders and keys
+
+    def test_orders_are_checked_here(self):
+        for words, says in (
+            (["scale"], "expected N or MIN:MAX"),
+            (["scale", "-1"], "'-1'"),
+            (["scale", "4:2"], "'4:2'"),
+            (["scale", "257"], "'257'"),
+            (["scale", "2x"], "'2x'"),
+            (["drain"], "expected the name of one group"),
+            (["drain", "g0", "--deadline", "0"], "deadline"),
+            (["keys"], "allowed: new FILE"),
+        ):
+            r = self.run_lacuna(*words)
+            self.assertEqual(r.returncode, 2, r)
+            self.assertIn(says, r.stderr)
+
+    def test_keys(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.key")
+            self.expect(self.run_lacuna("keys", "new", path, connect=False), 0)
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+            with open(path + ".pub") as f:
+                self.assertEqual(len(f.read().split()[1]), 40)
+            r = self.run_lacuna("keys", "new", path, connect=False)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("never replaced", r.stderr)
+            r = self.run_lacuna("--key", path, "status")
+            self.assertEqual(r.returncode, 2, r)
+            self.assertIn("keys need both", r.stderr)
 
     # ---- chat
 
