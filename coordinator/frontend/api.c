@@ -106,6 +106,11 @@ static bool check_together(lac__parse *parse)
     if (parse->has_stream_options && !out->stream)
         return lac__problem_set(parse->problem, 400, "invalid_value", "stream_options",
                                 "stream_options is given, allowed only with stream true");
+    if (parse->best_of > 0 && parse->best_of != out->choices)
+        return lac__problem_set(parse->problem, 400, "invalid_value", "best_of",
+                                "best_of is %u, allowed only the value of n, which is %u: all are "
+                                "returned",
+                                parse->best_of, out->choices);
     if (out->submit.echo && !check_echo(parse))
         return false;
     lac_error error = {0};
@@ -144,6 +149,7 @@ bool lac__api_parse(lac__api_kind kind, const char *body, size_t length, lac__ap
 {
     memset(out, 0, sizeof *out);
     out->kind = kind;
+    out->choices = 1;
     out->submit.sampling = lac_sampling_default();
     json_t *json = load(body, length, problem);
     if (!json)

@@ -15,6 +15,7 @@ typedef enum { LAC__API_CHAT = 1, LAC__API_COMPLETION = 2 } lac__api_kind;
 typedef struct {
     lac__api_kind kind;
     bool stream, include_usage;
+    uint32_t choices;  /* 1 … LAC_CHOICES_MAX: as many submits, choice 0, 1, … */
     lac_submit submit; /* its stream and credit are the caller's to set */
 
     char *text; /* all strings, back to back */

@@ -113,11 +113,22 @@ static bool read_seed(lac__parse *parse, const lac__field *field, const json_t *
     return true;
 }
 
-/* n and best_of: counts of which only 1 is served. */
-static bool read_only_one(lac__parse *parse, const lac__field *field, const json_t *value)
+static bool read_choices(lac__parse *parse, const lac__field *field, const json_t *value)
 {
     int64_t number;
-    return integer(parse, field, value, &number);
+    if (!integer(parse, field, value, &number))
+        return false;
+    parse->out->choices = (uint32_t)number;
+    return true;
+}
+
+static bool read_best_of(lac__parse *parse, const lac__field *field, const json_t *value)
+{
+    int64_t number;
+    if (!integer(parse, field, value, &number))
+        return false;
+    parse->best_of = (uint32_t)number;
+    return true;
 }
 
 static bool read_model(lac__parse *parse, const lac__field *field, const json_t *value)
@@ -319,8 +330,8 @@ static const lac__field fields[] = {
     {"logprobs", CHAT, read_bool, IN(logprobs), 0, 0, false},
     {"logprobs", COMPLETION, read_logprobs_count, IN(top_logprobs), 0, LAC_TOP_LOGPROBS_MAX, false},
     {"top_logprobs", CHAT, read_top_logprobs, IN(top_logprobs), 0, LAC_TOP_LOGPROBS_MAX, false},
-    {"n", BOTH, read_only_one, 0, 1, 1, false},
-    {"best_of", COMPLETION, read_only_one, 0, 1, 1, false},
+    {"n", BOTH, read_choices, 0, 1, LAC_CHOICES_MAX, false},
+    {"best_of", COMPLETION, read_best_of, 0, 1, LAC_CHOICES_MAX, false},
     {"echo", COMPLETION, read_echo, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},

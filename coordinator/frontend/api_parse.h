@@ -13,7 +13,8 @@ typedef struct {
     /* Needed by checks across fields. */
     bool has_max_tokens, has_max_completion_tokens, has_top_logprobs, has_stream_options;
     uint32_t max_completion_tokens;
-    bool has_input; /* messages or prompt */
+    uint32_t best_of; /* 0 = not given */
+    bool has_input;   /* messages or prompt */
 } lac__parse;
 
 /* A field of the body with its reader. Readers return false with the problem set. JSON null never

@@ -25,30 +25,37 @@ void lac__exchanges_start(lac__exchanges *all)
         all->free[i] = (uint16_t)(LAC__SLOTS - 1 - i);
 }
 
-static void stream_open(lac__exchange *x)
+/* One exchange a connection, and a slot for each choice it may have. */
+_Static_assert(LAC__SLOTS >= LAC_HTTP_CONNECTIONS_MAX * LAC_CHOICES_MAX, "a slot for every choice");
+
+static void stream_open(lac__seat *seat)
 {
-    lac__exchanges *all = &x->frontend->exchanges;
-    LAC_ASSERT(all->free_count >
-               0); /* one exchange a connection, and fewer connections than slots */
+    lac__exchanges *all = &seat->exchange->frontend->exchanges;
+    LAC_ASSERT(all->free_count > 0);
     uint16_t slot = all->free[--all->free_count];
-    all->slots[slot] = x;
-    x->stream = ++all->started << LAC__SLOT_BITS | slot;
+    all->slots[slot] = seat;
+    seat->stream = ++all->started << LAC__SLOT_BITS | slot;
 }
 
-static void stream_close(lac__exchange *x)
+static void stream_close(lac__seat *seat)
 {
-    lac__exchanges *all = &x->frontend->exchanges;
-    uint16_t slot = x->stream & (LAC__SLOTS - 1);
-    LAC_ASSERT(all->slots[slot] == x);
+    lac__exchanges *all = &seat->exchange->frontend->exchanges;
+    uint16_t slot = seat->stream & (LAC__SLOTS - 1);
+    LAC_ASSERT(all->slots[slot] == seat);
     all->slots[slot] = NULL;
     all->free[all->free_count++] = slot;
-    x->stream = 0;
+    seat->stream = 0;
 }
 
-static lac__exchange *stream_find(lac_frontend *frontend, uint64_t stream)
+static lac__seat *stream_find(lac_frontend *frontend, uint64_t stream)
 {
-    lac__exchange *x = frontend->exchanges.slots[stream & (LAC__SLOTS - 1)];
-    return x && x->stream == stream ? x : NULL;
+    lac__seat *seat = frontend->exchanges.slots[stream & (LAC__SLOTS - 1)];
+    return seat && seat->stream == stream ? seat : NULL;
+}
+
+static uint32_t seat_index(const lac__seat *seat)
+{
+    return (uint32_t)(seat - seat->exchange->seats);
 }
 
 /* ---- turns ---- */
@@ -95,37 +102,43 @@ static void emit(lac_frontend *frontend, lac_msg *msg)
     frontend->hooks.emit(frontend->hooks.arg, msg);
 }
 
-static void emit_cancel(lac__exchange *x)
+static void emit_cancel(lac__seat *seat)
 {
     lac_msg msg = {.envelope.type = LAC_MSG_CLIENT_CANCEL};
-    msg.body.client_cancel.stream = x->stream;
-    stream_close(x);
-    emit(x->frontend, &msg);
+    msg.body.client_cancel.stream = seat->stream;
+    stream_close(seat);
+    emit(seat->exchange->frontend, &msg);
 }
 
 /* Grants anew what was taken, in batches: one message for half a window. */
-static void emit_credit(lac__exchange *x)
+static void emit_credit(lac__seat *seat)
 {
-    if (x->stream == 0 || x->taken < LAC_HTTP_CREDIT / 2)
+    if (seat->stream == 0 || seat->taken < LAC_HTTP_CREDIT / 2)
         return;
     lac_msg msg = {.envelope.type = LAC_MSG_CREDIT};
-    msg.body.credit.stream = x->stream;
-    msg.body.credit.messages = x->taken;
-    x->taken = 0;
-    emit(x->frontend, &msg);
+    msg.body.credit.stream = seat->stream;
+    msg.body.credit.messages = seat->taken;
+    seat->taken = 0;
+    emit(seat->exchange->frontend, &msg);
 }
 
 /* ---- actions: they append to the connection's buffer and emit; none of them flushes ---- */
 
+/* The choices share everything but their number, which is part of every draw's key. */
 static void act_submit(lac__exchange *x)
 {
-    stream_open(x);
     lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
     msg.body.submit = x->api.submit;
-    msg.body.submit.stream = x->stream;
     msg.body.submit.credit = LAC_HTTP_CREDIT;
     x->quiet_ms = lac__frontend_now(x->frontend);
-    emit(x->frontend, &msg);
+    for (uint32_t i = 0; i < x->answer.choices_count && !x->refused; i++) {
+        lac__seat *seat = &x->seats[i];
+        seat->exchange = x;
+        stream_open(seat);
+        msg.body.submit.stream = seat->stream;
+        msg.body.submit.sampling.choice = i;
+        emit(x->frontend, &msg);
+    }
     lac__api_free(&x->api);
 }
 
@@ -144,22 +157,33 @@ static void act_open(lac__exchange *x)
     x->quiet_ms = lac__frontend_now(x->frontend);
     if (!x->answer.chat)
         return;
-    lac_buf chunk = {0};
-    lac__answer_first(&x->answer, &chunk);
-    put_event(x, &chunk);
-    lac_buf_free(&chunk);
+    lac_buf *chunk = &x->frontend->scratch;
+    for (uint32_t i = 0; i < x->answer.choices_count; i++) {
+        lac_buf_clear(chunk);
+        lac__answer_first(&x->answer, i, chunk);
+        put_event(x, chunk);
+    }
 }
 
-/* All that waits becomes one event. */
+/* All that waits of a choice becomes one event, its end another. */
 static void act_write(lac__exchange *x)
 {
-    if (!lac__answer_pending(&x->answer))
-        return;
     lac_buf *chunk = &x->frontend->scratch;
-    lac_buf_clear(chunk);
-    lac__answer_chunk(&x->answer, chunk);
-    put_event(x, chunk);
-    lac__answer_clear(&x->answer);
+    for (uint32_t i = 0; i < x->answer.choices_count; i++) {
+        lac__answer_choice *choice = &x->answer.choices[i];
+        if (lac__choice_pending(choice)) {
+            lac_buf_clear(chunk);
+            lac__answer_chunk(&x->answer, i, chunk);
+            put_event(x, chunk);
+            lac__choice_clear(choice);
+        }
+        if (choice->finish != LAC_FINISH_NONE && !choice->told) {
+            lac_buf_clear(chunk);
+            lac__answer_last(&x->answer, i, chunk);
+            put_event(x, chunk);
+            choice->told = true;
+        }
+    }
 }
 
 static void act_open_write(lac__exchange *x)
@@ -191,7 +215,7 @@ static void act_whole(lac__exchange *x)
 {
     lac_buf *body = &x->frontend->scratch;
     lac_buf_clear(body);
-    lac__answer_whole(&x->answer, x->finish, &x->usage, body);
+    lac__answer_whole(&x->answer, &x->usage, body);
     lac__response response = lac__conn_response(x->conn);
     x->keep_alive = response.keep_alive;
     lac__response_whole(&response, 200, "application/json", "", body->data, body->length,
@@ -205,9 +229,6 @@ static void act_last(lac__exchange *x)
     act_write(x);
     lac__response response = lac__conn_response(x->conn);
     lac_buf *out = lac__conn_out(x->conn), *chunk = &x->frontend->scratch;
-    lac_buf_clear(chunk);
-    lac__answer_last(&x->answer, x->finish, chunk);
-    lac__response_event(&response, chunk->data, chunk->length, out);
     if (x->answer.include_usage) {
         lac_buf_clear(chunk);
         lac__answer_usage(&x->answer, &x->usage, chunk);
@@ -295,8 +316,9 @@ static void end(lac__exchange *x)
     bool keep_alive = x->keep_alive, here = conn->exchange == x;
     job_leave(x);
     unwake(x);
-    if (x->stream)
-        emit_cancel(x);
+    for (uint32_t i = 0; i < x->answer.choices_count; i++)
+        if (x->seats[i].stream)
+            emit_cancel(&x->seats[i]);
     conn->exchange = here ? NULL : conn->exchange;
     lac__api_free(&x->api);
     lac__answer_free(&x->answer);
@@ -361,10 +383,8 @@ static bool job_result(lac__exchange *x, lac__api_request *api, const lac__probl
     memcpy(answer->model, api->submit.model, sizeof answer->model);
     answer->include_usage = api->include_usage;
     answer->want_logprobs = api->submit.sampling.logprobs;
-    size_t cap = api->stream ? LAC_HTTP_PENDING_MAX : LAC_HTTP_REPLY_MAX / 4;
-    answer->text.cap = cap;
-    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
-        answer->logprobs[i].cap = cap;
+    answer->choices_count = api->choices;
+    lac__answer_bound(answer, api->stream ? LAC_HTTP_PENDING_MAX : LAC_HTTP_REPLY_MAX / 4);
     return fire(x, api->stream ? LAC__E_PARSED_STREAM : LAC__E_PARSED);
 }
 
@@ -450,8 +470,8 @@ static void turn(lac__exchange *x)
     bool room = x->state == LAC__X_GATHER || lac__conn_backlog(conn) <= LAC_HTTP_WRITE_QUEUE_MAX;
     if (room && lac__answer_pending(&x->answer) && !last && !fire(x, LAC__E_TOKENS))
         return;
-    if (room)
-        emit_credit(x);
+    for (uint32_t i = 0; room && i < x->answer.choices_count; i++)
+        emit_credit(&x->seats[i]);
     if (last && !fire(x, x->refused ? LAC__E_REFUSED : LAC__E_DONE))
         return;
     lac__conn_flush(conn);
@@ -470,63 +490,89 @@ void lac__exchanges_run(lac_frontend *frontend)
 
 /* ---- what the core says ---- */
 
-static void note_tokens(lac__exchange *x, const lac_tokens *tokens)
+static void note_tokens(lac__seat *seat, const lac_tokens *tokens)
 {
-    x->taken++;
-    if (lac__answer_add(&x->answer, &tokens->chunk) || x->refused)
+    lac__exchange *x = seat->exchange;
+    uint32_t index = seat_index(seat);
+    seat->taken++;
+    if (lac__answer_add(&x->answer, index, &tokens->chunk) || x->refused)
         return;
-    x->refused = true; /* ending it cancels the stream, which is still open for the core */
+    x->refused = true; /* ending it cancels the streams that are still open for the core */
     lac__problem_set(&x->problem, 500, "answer_too_large", NULL,
-                     "answer is over %zu bytes, the most allowed", x->answer.text.cap);
+                     "answer is over %zu bytes, the most allowed",
+                     x->answer.choices[index].text.cap);
 }
 
-static void note_done(lac__exchange *x, const lac_done *done)
+/* One choice fails and all end: the first reason is the one that is told. */
+static void note_refused(lac__seat *seat, lac_status status, uint32_t retry_after_ms,
+                         const char *reason)
 {
-    x->finish = done->finish;
-    x->usage = done->usage;
-    if (done->finish == LAC_FINISH_STOP || done->finish == LAC_FINISH_LENGTH) {
-        x->done = true;
+    lac__exchange *x = seat->exchange;
+    char text[LAC_REASON_MAX + 32];
+    if (x->refused)
+        return;
+    x->refused = true;
+    if (x->answer.choices_count > 1)
+        snprintf(text, sizeof text, "choice %u of %u: %s", seat_index(seat),
+                 x->answer.choices_count, reason);
+    else
+        snprintf(text, sizeof text, "%s", reason);
+    lac__problem_from_status(&x->problem, status, retry_after_ms, text);
+}
+
+static void note_done(lac__seat *seat, const lac_done *done)
+{
+    lac__exchange *x = seat->exchange;
+    if (done->finish == LAC_FINISH_CANCEL) {
+        note_refused(seat, LAC_ECANCELLED, 0, "the server stopped this request");
         return;
     }
-    x->refused = true;
-    lac__problem_from_status(
-        &x->problem, done->finish == LAC_FINISH_CANCEL ? LAC_ECANCELLED : LAC_EINTERNAL, 0,
-        done->finish == LAC_FINISH_CANCEL ? "the server stopped this request"
-                                          : "the request failed on the server");
+    if (done->finish != LAC_FINISH_STOP && done->finish != LAC_FINISH_LENGTH) {
+        note_refused(seat, LAC_EINTERNAL, 0, "the request failed on the server");
+        return;
+    }
+    x->answer.choices[seat_index(seat)].finish = done->finish;
+    /* Of the prompt, what the first choice found cached: the others may have found its work. */
+    bool first = x->finished++ == 0;
+    if (first || done->usage.cached_tokens < x->usage.cached_tokens)
+        x->usage.cached_tokens = done->usage.cached_tokens;
+    x->usage.prompt_tokens = done->usage.prompt_tokens;
+    x->usage.completion_tokens += done->usage.completion_tokens;
+    x->done = x->finished == x->answer.choices_count;
 }
 
 void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
 {
-    lac__exchange *x = NULL;
+    lac__seat *seat = NULL;
     switch (msg->envelope.type) {
     case LAC_MSG_ACCEPTED:
-        x = stream_find(frontend, msg->body.accepted.stream);
-        if (x)
-            memcpy(x->answer.model, msg->body.accepted.model, sizeof x->answer.model);
+        seat = stream_find(frontend, msg->body.accepted.stream);
+        if (seat)
+            memcpy(seat->exchange->answer.model, msg->body.accepted.model,
+                   sizeof seat->exchange->answer.model);
         return;
     case LAC_MSG_TOKENS:
-        x = stream_find(frontend, msg->body.tokens.stream);
-        if (x)
-            note_tokens(x, &msg->body.tokens);
+        seat = stream_find(frontend, msg->body.tokens.stream);
+        if (seat)
+            note_tokens(seat, &msg->body.tokens);
         break;
     case LAC_MSG_DONE:
-        x = stream_find(frontend, msg->body.done.stream);
-        if (x) {
-            stream_close(x);
-            note_done(x, &msg->body.done);
+        seat = stream_find(frontend, msg->body.done.stream);
+        if (seat) {
+            stream_close(seat);
+            note_done(seat, &msg->body.done);
         }
         break;
     case LAC_MSG_REFUSED:
-        x = stream_find(frontend, msg->body.refused.stream);
-        if (x) {
-            stream_close(x);
-            x->refused = true;
-            lac__problem_from_status(&x->problem, msg->body.refused.status,
-                                     msg->body.refused.retry_after_ms, msg->body.refused.reason);
+        seat = stream_find(frontend, msg->body.refused.stream);
+        if (seat) {
+            stream_close(seat);
+            note_refused(seat, msg->body.refused.status, msg->body.refused.retry_after_ms,
+                         msg->body.refused.reason);
         }
         break;
     default: return;
     }
-    if (x)
-        lac__exchange_wake(x);
+    if (seat)
+        lac__exchange_wake(seat->exchange);
 }

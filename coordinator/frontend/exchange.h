@@ -35,6 +35,13 @@ typedef enum {
     LAC__E_EVENTS
 } lac__exchange_event;
 
+/* One choice's place at the core. */
+typedef struct {
+    lac__exchange *exchange;
+    uint64_t stream; /* 0 = not submitted, or already ended for the core */
+    uint32_t taken;  /* Tokens messages not yet credited */
+} lac__seat;
+
 struct lac__exchange {
     lac_frontend *frontend;
     struct lac__conn *conn;
@@ -42,22 +49,22 @@ struct lac__exchange {
     lac__job *job;        /* parsing in the pool; NULL otherwise */
     lac__api_request api; /* until it is submitted, then empty but for the flags */
     lac__problem problem; /* of BAD and REFUSED */
-    uint64_t stream;      /* 0 = not submitted, or already ended for the core */
     lac__answer answer;
-    uint32_t taken;     /* Tokens messages not yet credited */
-    bool done, refused; /* the core's last word has come */
-    lac_finish finish;
-    lac_usage usage;
-    uint64_t quiet_ms; /* since when nothing was written */
-    bool keep_alive;   /* the connection may serve another request afterwards */
+    lac__seat seats[LAC_CHOICES_MAX]; /* as many as the answer's choices */
+    uint32_t finished;                /* choices */
+    bool done;                        /* all of them */
+    bool refused;                     /* one was, which ends all */
+    lac_usage usage;                  /* of the finished ones, the prompt counted once */
+    uint64_t quiet_ms;                /* since when nothing was written */
+    bool keep_alive;                  /* the connection may serve another request afterwards */
     bool dirty;
     lac__exchange *dirty_prev, *dirty_next;
 };
 
 /* Streams in flight. A stream number is (start of the slot << SLOT_BITS | slot), never reused. */
-enum { LAC__SLOT_BITS = 13, LAC__SLOTS = 1 << LAC__SLOT_BITS };
+enum { LAC__SLOT_BITS = 15, LAC__SLOTS = 1 << LAC__SLOT_BITS };
 typedef struct {
-    lac__exchange *slots[LAC__SLOTS];
+    lac__seat *slots[LAC__SLOTS];
     uint16_t free[LAC__SLOTS]; /* a stack of free slots */
     uint32_t free_count;
     uint64_t started;

@@ -96,56 +96,79 @@ static void plain_top(lac_buf *out, const lac_logprob *entry)
     lac_buf_text(out, "}");
 }
 
-static void plain_logprob(lac__answer *answer, const lac_logprob *entry)
+static void plain_logprob(lac__answer_choice *choice, const lac_logprob *entry)
 {
     for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
-        comma(&answer->logprobs[i]);
-    plain_token(&answer->logprobs[TOKENS], entry->chosen.text);
-    number(&answer->logprobs[TOKEN_LOGPROBS], entry->chosen.logprob);
+        comma(&choice->logprobs[i]);
+    plain_token(&choice->logprobs[TOKENS], entry->chosen.text);
+    number(&choice->logprobs[TOKEN_LOGPROBS], entry->chosen.logprob);
     if (entry->top_count > 0)
-        plain_top(&answer->logprobs[TOP_LOGPROBS], entry);
+        plain_top(&choice->logprobs[TOP_LOGPROBS], entry);
     else
-        lac_buf_text(&answer->logprobs[TOP_LOGPROBS], "null");
-    lac_buf_printf(&answer->logprobs[TEXT_OFFSET], "%llu", (unsigned long long)answer->offset);
+        lac_buf_text(&choice->logprobs[TOP_LOGPROBS], "null");
+    lac_buf_printf(&choice->logprobs[TEXT_OFFSET], "%llu", (unsigned long long)choice->offset);
     for (uint32_t i = 0; i < entry->chosen.text.length; i++)
-        answer->offset += ((unsigned char)entry->chosen.text.data[i] & 0xc0) != 0x80;
+        choice->offset += ((unsigned char)entry->chosen.text.data[i] & 0xc0) != 0x80;
 }
 
 /* ---- what waits to be written ---- */
 
-bool lac__answer_add(lac__answer *answer, const lac_chunk *chunk)
+void lac__answer_bound(lac__answer *answer, size_t bytes)
 {
+    for (uint32_t i = 0; i < answer->choices_count; i++) {
+        lac__answer_choice *choice = &answer->choices[i];
+        choice->text.cap = bytes / answer->choices_count;
+        for (int list = 0; list < LAC__LOGPROB_LISTS; list++)
+            choice->logprobs[list].cap = choice->text.cap;
+    }
+}
+
+bool lac__answer_add(lac__answer *answer, uint32_t index, const lac_chunk *chunk)
+{
+    lac__answer_choice *choice = &answer->choices[index];
     if (chunk->text.length > 0)
-        lac_buf_add(&answer->text, chunk->text.data, chunk->text.length);
-    bool overflow = answer->text.overflow;
+        lac_buf_add(&choice->text, chunk->text.data, chunk->text.length);
+    bool overflow = choice->text.overflow;
     for (uint32_t i = 0; answer->want_logprobs && i < chunk->logprobs_count; i++) {
         if (answer->chat)
-            chat_logprob(&answer->logprobs[0], &chunk->logprobs[i]);
+            chat_logprob(&choice->logprobs[0], &chunk->logprobs[i]);
         else
-            plain_logprob(answer, &chunk->logprobs[i]);
+            plain_logprob(choice, &chunk->logprobs[i]);
     }
     for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
-        overflow = overflow || answer->logprobs[i].overflow;
+        overflow = overflow || choice->logprobs[i].overflow;
     return !overflow;
+}
+
+bool lac__choice_pending(const lac__answer_choice *choice)
+{
+    return choice->text.length > 0 || choice->logprobs[0].length > 0;
 }
 
 bool lac__answer_pending(const lac__answer *answer)
 {
-    return answer->text.length > 0 || answer->logprobs[0].length > 0;
+    for (uint32_t i = 0; i < answer->choices_count; i++) {
+        const lac__answer_choice *choice = &answer->choices[i];
+        if (lac__choice_pending(choice) || (choice->finish != LAC_FINISH_NONE && !choice->told))
+            return true;
+    }
+    return false;
 }
 
-void lac__answer_clear(lac__answer *answer)
+void lac__choice_clear(lac__answer_choice *choice)
 {
-    lac_buf_clear(&answer->text);
+    lac_buf_clear(&choice->text);
     for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
-        lac_buf_clear(&answer->logprobs[i]);
+        lac_buf_clear(&choice->logprobs[i]);
 }
 
 void lac__answer_free(lac__answer *answer)
 {
-    lac_buf_free(&answer->text);
-    for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
-        lac_buf_free(&answer->logprobs[i]);
+    for (uint32_t i = 0; i < answer->choices_count; i++) {
+        lac_buf_free(&answer->choices[i].text);
+        for (int list = 0; list < LAC__LOGPROB_LISTS; list++)
+            lac_buf_free(&answer->choices[i].logprobs[list]);
+    }
 }
 
 /* ---- objects ---- */
@@ -169,16 +192,16 @@ static void list(lac_buf *out, const char *name, const lac_buf *values)
     lac_buf_text(out, "]");
 }
 
-static void logprobs(const lac__answer *answer, lac_buf *out)
+static void logprobs(const lac__answer *answer, const lac__answer_choice *choice, lac_buf *out)
 {
     lac_buf_text(out, ",\"logprobs\":");
-    if (!answer->want_logprobs || answer->logprobs[0].length == 0) {
+    if (!answer->want_logprobs || choice->logprobs[0].length == 0) {
         lac_buf_text(out, "null");
         return;
     }
     lac_buf_text(out, "{");
     if (answer->chat) {
-        list(out, "content", &answer->logprobs[0]);
+        list(out, "content", &choice->logprobs[0]);
         lac_buf_text(out, ",\"refusal\":null");
     } else {
         static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs",
@@ -186,18 +209,19 @@ static void logprobs(const lac__answer *answer, lac_buf *out)
         for (int i = 0; i < LAC__LOGPROB_LISTS; i++) {
             if (i)
                 lac_buf_text(out, ",");
-            list(out, names[i], &answer->logprobs[i]);
+            list(out, names[i], &choice->logprobs[i]);
         }
     }
     lac_buf_text(out, "}");
 }
 
+/* The end of a choice. */
 static void finish_reason(lac_finish finish, lac_buf *out)
 {
     if (finish == LAC_FINISH_NONE)
-        lac_buf_text(out, ",\"finish_reason\":null}]");
+        lac_buf_text(out, ",\"finish_reason\":null}");
     else
-        lac_buf_printf(out, ",\"finish_reason\":\"%s\"}]", lac_finish_name(finish));
+        lac_buf_printf(out, ",\"finish_reason\":\"%s\"}", lac_finish_name(finish));
 }
 
 static void usage_object(const lac_usage *usage, lac_buf *out)
@@ -210,17 +234,27 @@ static void usage_object(const lac_usage *usage, lac_buf *out)
                    usage->cached_tokens);
 }
 
-void lac__answer_whole(const lac__answer *answer, lac_finish finish, const lac_usage *usage,
-                       lac_buf *out)
+static void whole_choice(const lac__answer *answer, uint32_t index, lac_buf *out)
 {
-    head(answer, false, out);
-    lac_buf_text(out, answer->chat ? "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
-                                   : "{\"index\":0,\"text\":");
-    string(out, answer->text.data, answer->text.length);
+    const lac__answer_choice *choice = &answer->choices[index];
+    lac_buf_printf(out, "{\"index\":%u,%s", index,
+                   answer->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+    string(out, choice->text.data, choice->text.length);
     if (answer->chat)
         lac_buf_text(out, ",\"refusal\":null}");
-    logprobs(answer, out);
-    finish_reason(finish, out);
+    logprobs(answer, choice, out);
+    finish_reason(choice->finish, out);
+}
+
+void lac__answer_whole(const lac__answer *answer, const lac_usage *usage, lac_buf *out)
+{
+    head(answer, false, out);
+    for (uint32_t i = 0; i < answer->choices_count; i++) {
+        if (i)
+            lac_buf_text(out, ",");
+        whole_choice(answer, i, out);
+    }
+    lac_buf_text(out, "]");
     usage_object(usage, out);
     lac_buf_text(out, "}");
 }
@@ -229,37 +263,38 @@ void lac__answer_whole(const lac__answer *answer, lac_finish finish, const lac_u
 static void end_chunk(const lac__answer *answer, lac_finish finish, lac_buf *out)
 {
     finish_reason(finish, out);
-    if (answer->include_usage)
-        lac_buf_text(out, ",\"usage\":null");
-    lac_buf_text(out, "}");
+    lac_buf_text(out, answer->include_usage ? "],\"usage\":null}" : "]}");
 }
 
-void lac__answer_first(const lac__answer *answer, lac_buf *out)
+void lac__answer_first(const lac__answer *answer, uint32_t index, lac_buf *out)
 {
     head(answer, true, out);
-    lac_buf_text(out, "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
-                      "\"logprobs\":null");
+    lac_buf_printf(out,
+                   "{\"index\":%u,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+                   "\"logprobs\":null",
+                   index);
     end_chunk(answer, LAC_FINISH_NONE, out);
 }
 
-void lac__answer_chunk(const lac__answer *answer, lac_buf *out)
+void lac__answer_chunk(const lac__answer *answer, uint32_t index, lac_buf *out)
 {
+    const lac__answer_choice *choice = &answer->choices[index];
     head(answer, true, out);
-    lac_buf_text(out,
-                 answer->chat ? "{\"index\":0,\"delta\":{\"content\":" : "{\"index\":0,\"text\":");
-    string(out, answer->text.data, answer->text.length);
+    lac_buf_printf(out, "{\"index\":%u,%s", index,
+                   answer->chat ? "\"delta\":{\"content\":" : "\"text\":");
+    string(out, choice->text.data, choice->text.length);
     if (answer->chat)
         lac_buf_text(out, "}");
-    logprobs(answer, out);
+    logprobs(answer, choice, out);
     end_chunk(answer, LAC_FINISH_NONE, out);
 }
 
-void lac__answer_last(const lac__answer *answer, lac_finish finish, lac_buf *out)
+void lac__answer_last(const lac__answer *answer, uint32_t index, lac_buf *out)
 {
     head(answer, true, out);
-    lac_buf_text(out, answer->chat ? "{\"index\":0,\"delta\":{},\"logprobs\":null"
-                                   : "{\"index\":0,\"text\":\"\",\"logprobs\":null");
-    end_chunk(answer, finish, out);
+    lac_buf_printf(out, "{\"index\":%u,%s,\"logprobs\":null", index,
+                   answer->chat ? "\"delta\":{}" : "\"text\":\"\"");
+    end_chunk(answer, answer->choices[index].finish, out);
 }
 
 void lac__answer_usage(const lac__answer *answer, const lac_usage *usage, lac_buf *out)

@@ -27,7 +27,7 @@ BODIES = [
     ("chat/completions", {**HI, "top_p": -1}, 400, "top_p is -1"),
     ("chat/completions", {**HI, "top_k": 1 << 40}, 400, "top_k is"),
     ("chat/completions", {**HI, "max_tokens": -5}, 400, "max_tokens is -5"),
-    ("chat/completions", {**HI, "n": 100}, 400, "n is 100, allowed 1..1"),
+    ("chat/completions", {**HI, "n": 100}, 400, "n is 100, allowed 1..8"),
     ("chat/completions", {**HI, "stop": ["x" * 65]}, 400, "65 bytes, allowed 1..64"),
     ("chat/completions", {**HI, "stop": list("abcdef")}, 400, "stop has 6 strings"),
     ("chat/completions", {**HI, "logit_bias": {"-1": 1}}, 400, "logit_bias"),

@@ -151,7 +151,7 @@ static const struct {
     {LAC__API_CHAT, "{" HI ",\"top_k\":1.5}", 400, "top_k",
      "a fractional number, allowed an integer"},
     {LAC__API_CHAT, "{" HI ",\"min_p\":2}", 400, "min_p", "min_p is 2, allowed 0..1"},
-    {LAC__API_CHAT, "{" HI ",\"n\":2}", 400, "n", "n is 2, allowed 1..1"},
+    {LAC__API_CHAT, "{" HI ",\"n\":9}", 400, "n", "n is 9, allowed 1..8"},
     {LAC__API_CHAT, "{" HI ",\"max_tokens\":0}", 400, "max_tokens",
      "max_tokens is 0, allowed 1..1048576"},
     {LAC__API_CHAT, "{" HI ",\"max_tokens\":1048577}", 400, "max_tokens", "allowed 1..1048576"},

@@ -148,6 +148,120 @@ START_TEST(test_events)
 }
 END_TEST
 
+/* n choices are n submits and one reply: the prompt counted once, the choices in order whatever the
+ * order they end in. */
+START_TEST(test_choices)
+{
+    harness h;
+    harness_start(&h, NULL);
+    h.script = CORE_SILENT;
+    client c;
+    client_open(&c, &h);
+    client_post(&c, "/v1/completions", "{\"prompt\":\"a\",\"n\":3,\"best_of\":3,\"seed\":5}");
+    WAIT_FOR(&h, h.submits_count == 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(h.submits[i].sampling.choice, i);
+        ck_assert_uint_eq(h.submits[i].sampling.seed, 5);
+        ck_assert_str_eq(h.submits[i].text.data, "a");
+    }
+    core_tokens(&h, h.submits[2].stream, 0, "two");
+    core_tokens(&h, h.submits[0].stream, 0, "zero");
+    core_done(&h, h.submits[2].stream, LAC_FINISH_LENGTH);
+    harness_turn(&h, 5);
+    core_done(&h, h.submits[0].stream, LAC_FINISH_STOP);
+    harness_turn(&h, 5);
+    client_take(&c);
+    ck_assert_uint_eq(c.in.length, 0); /* one still runs */
+    core_tokens(&h, h.submits[1].stream, 0, "one");
+    core_done(&h, h.submits[1].stream, LAC_FINISH_STOP);
+    reply r;
+    client_reply(&c, &r, false);
+    ck_assert_int_eq(r.status, 200);
+    same(&r,
+         "{\"id\":\"cmpl-#\",\"object\":\"text_completion\",\"created\":#,\"model\":\"tiny\","
+         "\"choices\":[{\"index\":0,\"text\":\"zero\",\"logprobs\":null,\"finish_reason\":"
+         "\"stop\"},{\"index\":1,\"text\":\"one\",\"logprobs\":null,\"finish_reason\":\"stop\"},"
+         "{\"index\":2,\"text\":\"two\",\"logprobs\":null,\"finish_reason\":\"length\"}],"
+         "\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":6,\"total_tokens\":17,"
+         "\"prompt_tokens_details\":{\"cached_tokens\":4}}}");
+    reply_free(&r);
+    client_close(&c);
+    ck_assert_uint_eq(h.cancels_count, 0);
+    harness_stop(&h);
+}
+END_TEST
+
+#define CHUNK_OF(index, delta, finish)                                                             \
+    CHUNK("{\"index\":" index ",\"delta\":" delta ",\"logprobs\":null,\"finish_reason\":" finish   \
+          "}",                                                                                     \
+          ",\"usage\":null")
+
+START_TEST(test_choices_stream)
+{
+    harness h;
+    harness_start(&h, NULL);
+    h.script = CORE_SILENT;
+    client c;
+    client_open(&c, &h);
+    client_post(&c, "/v1/chat/completions",
+                "{" HI ",\"n\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    WAIT_FOR(&h, h.submits_count == 2);
+    core_tokens(&h, h.submits[1].stream, 0, "b");
+    ck_assert(client_wait(&c, "\"b\"", 1000));
+    core_done(&h, h.submits[1].stream, LAC_FINISH_LENGTH);
+    ck_assert(client_wait(&c, "\"length\"", 1000)); /* told at once */
+    core_tokens(&h, h.submits[0].stream, 0, "a");
+    core_done(&h, h.submits[0].stream, LAC_FINISH_STOP);
+    reply r;
+    client_reply(&c, &r, false);
+    same(&r, CHUNK_OF("0", "{\"role\":\"assistant\",\"content\":\"\"}",
+                      "null") CHUNK_OF("1", "{\"role\":\"assistant\",\"content\":\"\"}", "null")
+                 CHUNK_OF("1", "{\"content\":\"b\"}", "null") CHUNK_OF("1", "{}", "\"length\"")
+                     CHUNK_OF("0", "{\"content\":\"a\"}", "null") CHUNK_OF("0", "{}", "\"stop\"")
+                         CHUNK("", ",\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":4,"
+                                   "\"total_tokens\":15,\"prompt_tokens_details\":{"
+                                   "\"cached_tokens\":4}}") "data: [DONE]\n\n");
+    reply_free(&r);
+    client_close(&c);
+    harness_stop(&h);
+}
+END_TEST
+
+/* One that fails ends all, and says which; a client that leaves cancels all that still run. */
+START_TEST(test_choices_end)
+{
+    harness h;
+    harness_start(&h, NULL);
+    h.script = CORE_SILENT;
+    h.status = LAC_EPEER;
+    client c;
+    client_open(&c, &h);
+    client_post(&c, "/v1/chat/completions", "{" HI ",\"n\":4}");
+    WAIT_FOR(&h, h.submits_count == 4);
+    core_done(&h, h.submits[0].stream, LAC_FINISH_STOP);
+    core_refuse(&h, h.submits[2].stream);
+    reply r;
+    client_reply(&c, &r, false);
+    ck_assert_int_eq(r.status, 503);
+    ck_assert_ptr_nonnull(strstr(r.body.data, "\"choice 2 of 4: queue is full"));
+    reply_free(&r);
+    ck_assert_uint_eq(h.cancels_count, 2);
+    client_post(&c, "/v1/chat/completions", "{" HI ",\"n\":8,\"stream\":true}");
+    WAIT_FOR(&h, h.submits_count == 12);
+    core_done(&h, h.submits[11].stream, LAC_FINISH_STOP);
+    harness_turn(&h, 5);
+    client_close(&c);
+    WAIT_FOR(&h, h.cancels_count == 9);
+    /* Refused at once: the others are not even tried. */
+    h.script = CORE_REFUSE;
+    post(&h, "/v1/completions", "{\"prompt\":\"a\",\"n\":8}", &r);
+    ck_assert_int_eq(r.status, 503);
+    ck_assert_uint_eq(h.submits_count, 13);
+    reply_free(&r);
+    harness_stop(&h);
+}
+END_TEST
+
 START_TEST(test_http10_stream)
 {
     harness h;
@@ -419,6 +533,9 @@ int main(void)
     const TTest *const tests[] = {test_chat,
                                   test_completion,
                                   test_events,
+                                  test_choices,
+                                  test_choices_stream,
+                                  test_choices_end,
                                   test_http10_stream,
                                   test_refusals,
                                   test_error_in_stream,
