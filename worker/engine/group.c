@@ -41,8 +41,8 @@ static void plan_digest(const lac_engine *e, const lac_placement *placement, lac
     lac_digest model, placed;
     lac_hasher *hasher = lac_hasher_create();
     static const char domain[] = "lacuna group 1 " LAC_VERSION;
-    uint32_t sizes[] = {e->context_max, e->slots,    e->rows_max,
-                        e->score_rows,  e->float_kv, e->classes_count};
+    uint32_t sizes[] = {e->context_max, e->slots,    e->rows_max,     e->score_rows,
+                        e->draft_rows,  e->float_kv, e->classes_count};
     lac_model_digest(e->model, &model);
     for (size_t i = 0; i < lac_gguf_tensor_count(e->model->gguf); i++) /* most are others' */
         lac_gguf_release(e->model->gguf, lac_gguf_tensor_at(e->model->gguf, i));
@@ -197,42 +197,114 @@ static uint32_t stage_before(const lac_engine *e, const lac_batch *batch, uint32
     return stage;
 }
 
-/* ---- this rank's share of a step ---- */
+/* ---- this rank's share of a step ----
+ *
+ * Many rows go through the stages in pieces, so that the next stage works on one while this one
+ * works on the next. All ranks cut alike; a row's bits do not depend on the cut. */
+
+enum { PIECE_ROWS = 16, PIECES_A_STAGE = 4 }; /* fewest rows; more pieces gain little */
+
+static uint32_t pieces_of(const lac_engine *e, const lac_batch *batch)
+{
+    uint32_t most = PIECES_A_STAGE * e->shard.stages, count = batch->rows / PIECE_ROWS;
+    return e->shard.stages == 1 || count < 2 ? 1 : count < most ? count : most;
+}
+
+/* Rows from … to−1 of a batch as one of their own. Its logit rows are the batch's, of which the row
+ * numbers are the caller's to shift. */
+static void piece_cut(lac_engine *e, const lac_batch *whole, const uint32_t whole_rows[],
+                      uint32_t from, uint32_t to, lac_batch *out)
+{
+    lac__group *g = e->group;
+    uint32_t class_rows[LAC_CLASSES_MAX] = {0}, first = 0;
+    *out = (lac_batch){.rows = to - from,
+                       .tokens = whole->tokens + from,
+                       .segments = g->piece,
+                       .logit_rows = whole->logit_rows};
+    for (uint32_t c = 0; c < e->classes_count; first += whole_rows[c++]) {
+        uint32_t begin = first > from ? first : from, end = first + whole_rows[c];
+        end = end < to ? end : to;
+        class_rows[c] = begin < end ? end - begin : 0;
+    }
+    for (uint32_t i = 0; i < whole->segments_count; i++) {
+        lac_segment s = whole->segments[i];
+        uint32_t begin = s.row > from ? s.row : from;
+        uint32_t end = s.row + s.rows < to ? s.row + s.rows : to;
+        if (begin >= end)
+            continue;
+        s.pos += begin - s.row;
+        s.row = begin - from;
+        s.rows = end - begin;
+        g->piece[out->segments_count++] = s;
+    }
+    for (uint32_t i = 0; i < whole->logit_rows_count; i++) {
+        if (whole->logit_rows[i].row < from)
+            out->logit_rows++;
+        else if (whole->logit_rows[i].row < to)
+            out->logit_rows_count++;
+    }
+    lac__classes_batch(e, class_rows, out);
+}
 
 /* Returns what became of the messages; what became of the arithmetic is in *own, and the others do
- * not wait in vain for this rank when it failed. */
-static lac_status share_run(lac_engine *e, const lac_batch *batch, lac_error *own, lac_error *err)
+ * not wait in vain for this rank when it failed. Row 0 of the batch is row `from` of the step. */
+static lac_status piece_run(lac_engine *e, const lac_batch *batch, uint32_t from, lac_error *own,
+                            lac_error *err)
 {
     lac__group *g = e->group;
     const lac__shard *shard = &e->shard;
-    size_t bytes = (size_t)batch->rows * e->model->hidden * sizeof(float);
+    size_t hidden = e->model->hidden, bytes = batch->rows * hidden * sizeof(float);
+    float *in = g->rows_in + from * hidden, *out = g->rows_out + from * hidden;
     lac_status status = LAC_OK;
     if (!stage_runs(e, batch, shard->stage))
         return LAC_OK;
     if (shard->stage > 0) {
-        uint32_t from = stage_before(e, batch, shard->stage) * shard->parts + shard->part;
-        status = lac_fabric_receive(g->fabric, from, LAC_FABRIC_ROWS, lac__group_call(g),
-                                    g->rows_in, bytes, NULL, err);
+        uint32_t before = stage_before(e, batch, shard->stage) * shard->parts + shard->part;
+        status = lac_fabric_receive(g->fabric, before, LAC_FABRIC_ROWS, lac__group_call(g), in,
+                                    bytes, NULL, err);
         if (status != LAC_OK)
             return status;
     }
     uint32_t after = stage_after(e, batch, shard->stage);
     lac_batch mine = *batch;
-    mine.residual_in = shard->stage > 0 ? g->rows_in : NULL;
-    mine.residual_out = after < shard->stages ? g->rows_out : NULL;
+    mine.residual_in = shard->stage > 0 ? in : NULL;
+    mine.residual_out = after < shard->stages ? out : NULL;
     if (!lac__shard_last(shard))
         mine.logit_rows_count = 0;
     g->sum_err = (lac_error){0};
-    own->status = e->table->run(e->backend, e->program.ops, e->program.count, &mine, own);
+    lac_error failed = {0};
+    failed.status = e->table->run(e->backend, e->program.ops, e->program.count, &mine, &failed);
     if (g->sum_err.status != LAC_OK) {
         *err = g->sum_err;
         return g->sum_err.status;
     }
+    if (own->status == LAC_OK)
+        *own = failed;
     for (uint32_t i = 0; i < mine.logit_rows_count; i++)
         mine.logit_rows[i].best_token += lac__shard_vocab_first(shard);
     if (after < shard->stages)
         status = lac_fabric_send(g->fabric, after * shard->parts + shard->part, LAC_FABRIC_ROWS,
-                                 lac__group_call(g), g->rows_out, bytes, err);
+                                 lac__group_call(g), out, bytes, err);
+    return status;
+}
+
+static lac_status share_run(lac_engine *e, const lac_batch *batch, lac_error *own, lac_error *err)
+{
+    uint32_t pieces = pieces_of(e, batch), class_rows[LAC_CLASSES_MAX];
+    if (pieces == 1)
+        return piece_run(e, batch, 0, own, err);
+    memcpy(class_rows, e->step.class_rows, sizeof class_rows);
+    lac_status status = LAC_OK;
+    for (uint32_t p = 0; p < pieces && status == LAC_OK; p++) {
+        lac_batch piece;
+        uint32_t from = batch->rows * p / pieces, to = batch->rows * (p + 1) / pieces;
+        piece_cut(e, batch, class_rows, from, to, &piece);
+        for (uint32_t i = 0; i < piece.logit_rows_count; i++)
+            piece.logit_rows[i].row -= from;
+        status = piece_run(e, &piece, from, own, err);
+        for (uint32_t i = 0; i < piece.logit_rows_count; i++)
+            piece.logit_rows[i].row += from;
+    }
     return status;
 }
 

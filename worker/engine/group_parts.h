@@ -28,6 +28,7 @@ struct lac__group {
     uint8_t *result; /* [result_bytes] */
     size_t result_bytes;
     float *rows_in, *rows_out; /* [rows_max][hidden] */
+    lac_segment *piece;        /* [slots] of the rows that go through the stages together */
     /* Followers: the batch that an order describes. */
     uint32_t *tokens;          /* [rows_max] */
     lac_segment *segments;     /* [slots] */

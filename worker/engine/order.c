@@ -41,12 +41,13 @@ lac_status lac__group_reserve(lac_engine *e, lac_error *err)
     g->rows_out = lac_try_alloc(rows, sizeof *g->rows_out);
     g->tokens = lac_try_alloc(e->rows_max, sizeof *g->tokens);
     g->segments = lac_try_alloc(g->slots, sizeof *g->segments);
+    g->piece = lac_try_alloc(g->slots, sizeof *g->piece);
     g->logit_rows = lac_try_alloc(g->logit_rows_max, sizeof *g->logit_rows);
     bool head = !leads && lac__shard_last(&e->shard);
     size_t logits = head ? (size_t)g->logit_rows_max * lac__shard_vocab(&e->shard, e->model) : 1;
     g->logits = lac_try_alloc(logits, sizeof *g->logits);
     if (!g->tables || !g->blocks || !g->owner || !g->order || !g->result || !g->rows_in ||
-        !g->rows_out || !g->tokens || !g->segments || !g->logit_rows || !g->logits)
+        !g->rows_out || !g->tokens || !g->segments || !g->piece || !g->logit_rows || !g->logits)
         return lac_fail(err, LAC_ENOMEM, "no memory for the steps of %u sequences", g->slots);
     return LAC_OK;
 }
@@ -62,6 +63,7 @@ void lac__group_release(lac__group *g)
     free(g->rows_out);
     free(g->tokens);
     free(g->segments);
+    free(g->piece);
     free(g->logit_rows);
     free(g->logits);
 }
@@ -135,6 +137,8 @@ static size_t order_fill(lac_engine *e, const lac_batch *batch)
     size_t n = HEAD_WORDS;
     memcpy(at + n, batch->tokens, batch->rows * sizeof *at);
     n += batch->rows;
+    for (uint32_t i = 0; i < batch->logit_rows_count; i++)
+        LAC_ASSERT(i == 0 || batch->logit_rows[i - 1].row < batch->logit_rows[i].row);
     for (uint32_t i = 0; i < batch->logit_rows_count; i++)
         at[n++] = batch->logit_rows[i].row | (batch->logit_rows[i].logits ? WANTS_LOGITS : 0);
     for (uint32_t i = 0; i < batch->segments_count; i++) {
@@ -234,7 +238,7 @@ static lac_status rows_read(lac_engine *e, reader *r, lac_batch *batch, lac_erro
     size_t vocab = lac__shard_vocab(&e->shard, e->model);
     for (uint32_t i = 0; i < logit_rows; i++) {
         uint32_t word = r->words[r->at++], row = word & ~WANTS_LOGITS;
-        if (row >= rows)
+        if (row >= rows || (i > 0 && row <= g->logit_rows[i - 1].row))
             return bad(r, "logit row", row, rows - 1);
         bool wants = (word & WANTS_LOGITS) && lac__shard_last(&e->shard);
         g->logit_rows[i] =
