@@ -78,8 +78,10 @@ static bool shares_fill(lac_engine *e)
             continue;
         lac_sched_sequence *in = &step->sequences[i];
         in->blocks = lac_kv_blocks(e->pool, e->live[i]->kv);
-        in->owned = exact ? step->shares[h].owned : in->blocks;
-        in->alone = exact ? step->shares[h].alone : in->blocks;
+        if (exact) {
+            memcpy(in->owned, step->shares[h].owned, sizeof in->owned);
+            memcpy(in->alone, step->shares[h].alone, sizeof in->alone);
+        }
         h++;
     }
     return exact;
@@ -108,7 +110,8 @@ bool lac__prefix_prepare(lac_engine *e)
         uint32_t held;
         in->blocks = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, findable(s), &held);
         in->computed = in->blocks * LAC_KV_BLOCK;
-        in->alone = in->blocks - held;
+        for (uint32_t p = 0; p < LAC_KV_SIZES_MAX; p++)
+            in->alone[p] = (in->blocks - held) * in->cost[p];
     }
     return short_of_pages;
 }

@@ -270,6 +270,13 @@ void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
     }
 }
 
+static void pages_add(uint32_t to[LAC_KV_SIZES_MAX], const uint32_t cost[LAC_KV_SIZES_MAX],
+                      uint32_t blocks)
+{
+    for (uint32_t s = 0; s < LAC_KV_SIZES_MAX; s++)
+        to[s] += cost[s] * blocks;
+}
+
 void lac_prefix_shares(lac_kv_pool *pool, const int *sequences, uint32_t count,
                        lac_prefix_share *out)
 {
@@ -277,15 +284,19 @@ void lac_prefix_shares(lac_kv_pool *pool, const int *sequences, uint32_t count,
     prefix->round++;
     for (uint32_t i = 0; i < count; i++) {
         const lac__sequence_tables *s = lac__sequence_at(pool, sequences[i]);
-        uint32_t own = s->blocks - s->shared;
-        out[i] = (lac_prefix_share){.owned = own, .alone = own};
+        uint32_t owned = 0, alone = 0; /* nodes */
         /* Users never grow along a chain: from its end, nodes used by nobody else come first, and
          * the first node that an earlier sequence holds ends what this one owns. */
         for (uint32_t n = s->tip; n != LAC__NODE_NONE && prefix->nodes[n].round != prefix->round;
              n = prefix->nodes[n].parent) {
             prefix->nodes[n].round = prefix->round;
-            out[i].owned++;
-            out[i].alone += prefix->nodes[n].users == 1;
+            owned++;
+            alone += prefix->nodes[n].users == 1;
         }
+        out[i] = (lac_prefix_share){0};
+        pages_add(out[i].owned, s->cost, s->blocks - s->shared);
+        pages_add(out[i].owned, s->node_cost, owned);
+        pages_add(out[i].alone, s->cost, s->blocks - s->shared);
+        pages_add(out[i].alone, s->node_cost, alone);
     }
 }

@@ -93,19 +93,27 @@ static uint32_t blocks_for(const decision *d, uint32_t tokens)
     return (tokens + d->budget->block_tokens - 1) / d->budget->block_tokens;
 }
 
+/* Whether a waiting sequence can have pages for `blocks` blocks, those from the cache among them.
+ */
 static bool blocks_fit(const decision *d, const lac_sched_sequence *s, uint32_t blocks)
 {
     for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
-        if ((int64_t)blocks * s->cost[i] > d->pages_free[i])
+        if ((int64_t)(blocks - s->blocks) * s->cost[i] + s->alone[i] > d->pages_free[i])
             return false;
     return true;
 }
 
-/* Books (or with a negative count gives back) blocks of a sequence. */
+/* Books blocks of a sequence. */
 static void blocks_take(decision *d, const lac_sched_sequence *s, int64_t blocks)
 {
     for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
         d->pages_free[i] -= blocks * s->cost[i];
+}
+
+static void pages_give(decision *d, const uint32_t pages[LAC_KV_SIZES_MAX])
+{
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        d->pages_free[i] += pages[i];
 }
 
 /* Largest number of tokens ≤ wanted for which the sequence's pages fit now. */
@@ -136,8 +144,7 @@ static bool preempt_youngest(decision *d, uint32_t keep, bool decodes_placed)
         d->victim_from = i;
         d->order->preempted[d->order->preempted_count++] = i;
         bool some_stay = decodes_placed && d->order->decodes > 0;
-        blocks_take(d, &d->sequences[i],
-                    -(int64_t)(some_stay ? d->sequences[i].alone : d->sequences[i].owned));
+        pages_give(d, some_stay ? d->sequences[i].alone : d->sequences[i].owned);
         return true;
     }
     return false;
@@ -181,7 +188,7 @@ static void decide_decodes(decision *d)
         /* Only older sequences hold pages now. They will finish; this one starts again behind them.
          */
         d->order->preempted[d->order->preempted_count++] = i;
-        blocks_take(d, s, -(int64_t)s->owned);
+        pages_give(d, s->owned);
         d->victim_from = i;
     }
 }
@@ -256,17 +263,18 @@ static void decide_admissions(decision *d, uint32_t rows_left)
             continue;
         if (active == d->budget->slots)
             return;
-        LAC_ASSERT(s->computed == s->blocks * d->budget->block_tokens && s->alone <= s->blocks);
-        uint32_t all = blocks_for(d, s->tokens + 1), held = s->blocks - s->alone;
-        if (!blocks_fit(d, s, all - held)) {
+        LAC_ASSERT(s->computed == s->blocks * d->budget->block_tokens);
+        uint32_t all = blocks_for(d, s->tokens + 1);
+        if (!blocks_fit(d, s, all)) {
             /* Alone it may start with what there is, since it fits the pool as a whole. */
-            LAC_ASSERT(active > 0 || blocks_fit(d, s, blocks_for(d, s->tokens) - held));
+            LAC_ASSERT(active > 0 || blocks_fit(d, s, blocks_for(d, s->tokens)));
             if (active > 0)
                 return;
         }
         uint32_t remaining = s->tokens - s->computed;
         uint32_t rows = remaining < rows_left ? remaining : rows_left;
-        blocks_take(d, s, s->alone);
+        for (uint32_t p = 0; p < LAC_KV_SIZES_MAX; p++)
+            d->pages_free[p] -= s->alone[p];
         run_add(d, i, rows);
         uint32_t after = blocks_for(d, s->computed + rows);
         if (all > after)

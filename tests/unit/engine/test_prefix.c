@@ -28,22 +28,24 @@ static void sink(void *arg, const lac_engine_event *event)
     ck_assert_int_ne(event->finish, LAC_FINISH_ERROR);
 }
 
-static lac_engine_class classes[3];
+enum { CLASSES = 4 }; /* beside full */
+static lac_engine_class classes[CLASSES];
 
 static lac_engine_options options_of(bool cache)
 {
-    static const char *const names[3] = {"one", "same", "two"};
-    static const char *const masks[3] = {"A1", "A1", "A0,F2"};
-    for (uint32_t c = 0; c < 3; c++) {
+    static const char *const names[CLASSES] = {"one", "same", "two", "later"};
+    static const char *const masks[CLASSES] = {"A1", "A1", "A0,F2", "A0,A1,A2"};
+    for (uint32_t c = 0; c < CLASSES; c++) {
         classes[c] = (lac_engine_class){.name = names[c]};
         ck_assert_int_eq(lac_mask_parse(masks[c], LAYERS, &classes[c].mask, NULL), LAC_OK);
     }
+    classes[3].scope = LAC_SCOPE_DECODE; /* gives back the prompt's pages, but shared ones */
     return (lac_engine_options){.model_path = MODEL,
                                 .threads = 1,
                                 .slots = 8,
                                 .queue_max = 64,
                                 .classes = classes,
-                                .classes_count = 3,
+                                .classes_count = CLASSES,
                                 .without_prefix_cache = !cache};
 }
 
@@ -235,7 +237,7 @@ END_TEST
 static question random_question(lac_rng *rng)
 {
     question q = {.max_tokens = 1 + (uint32_t)lac_rng_below(rng, 40)};
-    q.class_index = (uint32_t)lac_rng_below(rng, 4);
+    q.class_index = (uint32_t)lac_rng_below(rng, CLASSES + 1);
     q.salt = (uint8_t)lac_rng_below(rng, 2);
     q.temperature = lac_rng_below(rng, 2) ? 0.8f : 0.0f;
     uint32_t count = 1 + (uint32_t)lac_rng_below(rng, 190);
@@ -298,6 +300,36 @@ START_TEST(nothing_changes_when_pages_run_out)
 }
 END_TEST
 
+/* The oldest needs a block, and all there is to take is what a narrowed sequence still shares:
+ * pages of units that its own next block would not take. */
+START_TEST(what_a_narrowed_sequence_shares_comes_back)
+{
+    lac_engine_options options = options_of(true), off = options_of(false);
+    lac_engine *plain = runner_engine(&off);
+    options.kv_bytes = stats_of(plain).kv_bytes / stats_of(plain).kv_pages * LAYERS * 6;
+    lac_engine *engine = runner_engine(&options);
+    question first = ask_of(31, 1), later = ask_of(100, 2);
+    first.max_tokens = 100;
+    later.max_tokens = 90;
+    later.class_index = 4;
+    memset(answers, 0, sizeof(answers));
+    memset(others, 0, sizeof(others));
+    submit(engine, 0, &first);
+    submit(engine, 1, &later);
+    while (lac_engine_step(engine, sink, answers))
+        ;
+    ck_assert_uint_gt(stats_of(engine).preemptions, 0);
+    submit(plain, 0, &first);
+    submit(plain, 1, &later);
+    while (lac_engine_step(plain, sink, others))
+        ;
+    same(&answers[0], &others[0]);
+    same(&answers[1], &others[1]);
+    lac_engine_destroy(&plain);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("prefix");
@@ -308,6 +340,7 @@ int main(void)
     tcase_add_test(tc, classes_and_salts_do_not_mix);
     tcase_add_test(tc, skip_then_keep_starts_anew);
     tcase_add_test(tc, requests_at_the_same_time_share);
+    tcase_add_test(tc, what_a_narrowed_sequence_shares_comes_back);
     tcase_add_test(tc, nothing_changes_when_pages_run_out);
     suite_add_tcase(suite, tc);
     return runner_main(suite);

@@ -210,17 +210,17 @@ START_TEST(shares_say_what_giving_back_frees)
                 computed(pool, &key, text_of(b, 10, 2), 3 * BLOCK)};
     lac_prefix_share shares[3];
     lac_prefix_shares(pool, s, 3, shares);
-    ck_assert_uint_eq(shares[0].owned, 5);
-    ck_assert_uint_eq(shares[0].alone, 1);
-    ck_assert_uint_eq(shares[1].owned, 1);
-    ck_assert_uint_eq(shares[1].alone, 1);
-    ck_assert_uint_eq(shares[2].owned, 1);
-    ck_assert_uint_eq(shares[2].alone, 1);
+    ck_assert_uint_eq(shares[0].owned[1], 5);
+    ck_assert_uint_eq(shares[0].alone[1], 1);
+    ck_assert_uint_eq(shares[1].owned[1], 1);
+    ck_assert_uint_eq(shares[1].alone[1], 1);
+    ck_assert_uint_eq(shares[2].owned[1], 1);
+    ck_assert_uint_eq(shares[2].alone[1], 1);
     uint32_t before = lac_kv_free_count(pool, 1);
     lac_kv_close(pool, s[2]);
     lac_kv_close(pool, s[1]);
     lac_prefix_shares(pool, s, 1, shares);
-    ck_assert_uint_eq(shares[0].alone, 5);
+    ck_assert_uint_eq(shares[0].alone[1], 5);
     ck_assert_uint_eq(lac_kv_free_count(pool, 1), before + 2);
     lac_kv_destroy(&pool);
 }
@@ -333,8 +333,10 @@ static void check_books(lac_kv_pool *pool)
             alone += !other;
             owned += !earlier;
         }
-        ck_assert_uint_eq(shares[i].alone, alone);
-        ck_assert_uint_eq(shares[i].owned, owned);
+        uint32_t units = 1 + keeps(live[i].key, 2);
+        ck_assert_uint_eq(shares[i].alone[0], alone * units);
+        ck_assert_uint_eq(shares[i].owned[0], owned * units);
+        ck_assert_uint_eq(shares[i].owned[1], keeps(live[i].key, 1) ? owned : 0);
     }
 }
 

@@ -25,8 +25,8 @@ static lac_sched_sequence active(lac_sequence_state state, uint32_t tokens, uint
                                 .tokens = tokens,
                                 .computed = computed,
                                 .blocks = (computed + BLOCK - 1) / BLOCK,
-                                .owned = (computed + BLOCK - 1) / BLOCK,
-                                .alone = (computed + BLOCK - 1) / BLOCK,
+                                .owned = {(computed + BLOCK - 1) / BLOCK * 2},
+                                .alone = {(computed + BLOCK - 1) / BLOCK * 2},
                                 .cost = {2}};
 }
 
@@ -178,10 +178,10 @@ START_TEST(cached_blocks_save_rows_and_pages)
     lac_sched_sequence s[2] = {active(LAC_SEQUENCE_DECODE, 40, 39), waiting(5 * BLOCK + 1)};
     decide(s, 2, &budget);
     ck_assert_uint_eq(order.runs_count, 1); /* six blocks do not fit */
-    s[1].blocks = 3, s[1].computed = 3 * BLOCK, s[1].alone = 3;
+    s[1].blocks = 3, s[1].computed = 3 * BLOCK, s[1].alone[0] = 6;
     decide(s, 2, &budget);
     ck_assert_uint_eq(order.runs_count, 1); /* nobody holds the three: they are free pages too */
-    s[1].alone = 1;
+    s[1].alone[0] = 2;
     decide(s, 2, &budget);
     ck_assert_uint_eq(order.runs_count, 2); /* two are held: one and three more are needed */
     ck_assert_uint_eq(runs[1].rows, 2 * BLOCK + 1);
@@ -199,8 +199,8 @@ START_TEST(preempting_a_sharer_frees_what_is_its_own)
     lac_sched_sequence s[3] = {active(LAC_SEQUENCE_DECODE, 65, 64),
                                active(LAC_SEQUENCE_DECODE, 70, 69),
                                active(LAC_SEQUENCE_DECODE, 64, 63)};
-    s[2].owned = s[2].alone = 0;
-    s[1].owned = 1, s[1].alone = 0; /* one that the youngest held as well */
+    s[2].owned[0] = s[2].alone[0] = 0;
+    s[1].owned[0] = 2, s[1].alone[0] = 0; /* one that the youngest held as well */
     decide(s, 3, &budget);
     ck_assert_uint_eq(order.preempted_count, 2);
     ck_assert_uint_eq(order.runs_count, 1);
@@ -208,9 +208,9 @@ START_TEST(preempting_a_sharer_frees_what_is_its_own)
     budget.pages_free[0] = 1;
     s[0] = active(LAC_SEQUENCE_PREFILL, 200, 64);
     s[1] = active(LAC_SEQUENCE_PREFILL, 200, 64);
-    s[1].owned = 2, s[1].alone = 0;
+    s[1].owned[0] = 4, s[1].alone[0] = 0;
     s[2] = active(LAC_SEQUENCE_DECODE, 65, 63);
-    s[2].owned = 0, s[2].alone = 0;
+    s[2].owned[0] = 0, s[2].alone[0] = 0;
     decide(s, 3, &budget);
     ck_assert_uint_eq(order.preempted_count, 1);
     ck_assert_uint_eq(preempted[0], 1);
@@ -288,7 +288,8 @@ static void ask(const world *w)
     static lac_sched_sequence input[COUNT_MAX];
     for (uint32_t i = 0; i < w->count; i++) {
         input[i] = w->live[i].s;
-        input[i].owned = input[i].alone = input[i].blocks;
+        for (uint32_t p = 0; p < 2; p++)
+            input[i].owned[p] = input[i].alone[p] = input[i].blocks * input[i].cost[p];
     }
     lac_sched_budget budget = budget_of(w->free0);
     budget.pages_free[1] = w->free1;

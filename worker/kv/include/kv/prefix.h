@@ -34,10 +34,10 @@ uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
 void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
                       const uint32_t *tokens, uint32_t count);
 
-/* What giving back a sequence's pages would free, in blocks. */
+/* Pages of each size that giving back a sequence's would free. */
 typedef struct {
-    uint32_t owned; /* blocks that none of the sequences before it in the list holds */
-    uint32_t alone; /* blocks that no other sequence holds */
+    uint32_t owned[LAC_KV_SIZES_MAX]; /* none of the sequences before it in the list holds them */
+    uint32_t alone[LAC_KV_SIZES_MAX]; /* no other sequence holds them */
 } lac_prefix_share;
 /* Of `count` open sequences, all there are, in the order that matters to the caller. Time grows
  * with the blocks they hold. */

@@ -46,10 +46,11 @@ typedef struct {
     uint32_t computed;               /* of them have keys and values; < tokens. While WAITING: whole
                                         blocks that the prefix cache will give it */
     uint32_t blocks;                 /* blocks it holds pages for, or will from the cache */
-    /* Blocks may be shared. Of `blocks` it gives back, when preempted, `owned` (that no older
-     * sequence holds) once all younger ones are preempted, and at any time `alone` (that no other
-     * sequence holds). While WAITING `alone` are those that still count as free pages. */
-    uint32_t owned, alone;
+    /* Pages of each size. Blocks may be shared, and some hold more units than its next one will. When
+     * preempted it gives back `owned` (what no older sequence holds) once all younger ones are
+     * preempted, and at any time `alone` (what no other sequence holds). While WAITING `alone` are
+     * those of `blocks` that still count as free. */
+    uint32_t owned[LAC_KV_SIZES_MAX], alone[LAC_KV_SIZES_MAX];
     uint32_t draft; /* DECODE: extra rows it would run for tokens that are only guessed */
     uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size that one block takes */
 } lac_sched_sequence;
