@@ -4,6 +4,7 @@
 #define LAC_KERNELS_BACKEND_H
 
 #include "cpu.h"
+#include "experts.h"
 #include "pool.h"
 
 enum { LAC__PARTIAL_FLOATS = 2 << 20 }; /* room for split attention: 8 MiB */
@@ -22,7 +23,13 @@ typedef enum {
     PHASE_PATCH_DOWN, /* a job 32 rows of the rank */
     PHASE_PATCH_UP,   /* a job 32 output rows */
     PHASE_SUM,        /* one job: a result over the ranks of a group */
-    PHASE_RESIDUAL    /* a job a row; only for results that were summed up, without a post norm */
+    PHASE_RESIDUAL,   /* a job a row; only for results that were summed up, without a post norm */
+    /* Of experts.c: */
+    PHASE_EXPERTS_NORM,    /* a job a row */
+    PHASE_EXPERTS_SCORE,   /* a job 32 experts */
+    PHASE_EXPERTS_CHOOSE,  /* a job a row */
+    PHASE_EXPERTS_GATE_UP, /* a job an expert and 128 of its FFN rows */
+    PHASE_EXPERTS_DOWN     /* a job 32 output rows */
 } lac__phase_kind;
 
 typedef struct {
@@ -66,6 +73,7 @@ typedef struct {
     lac__items items;
     float *best_value; /* [logit_rows_max] */
     uint32_t *best_id;
+    lac__experts_local experts;
     bool odd; /* saw something not finite */
 } lac__local;
 
@@ -92,6 +100,7 @@ struct lac_backend {
     float *partial;         /* split attention */
     _Atomic uint32_t *left; /* [items_max]: finished parts of a tile and KV head */
     uint32_t items_max;
+    lac__experts experts;
     lac__local *locals;
     /* step */
     lac_batch *batch;
@@ -105,6 +114,14 @@ void lac__program_free(lac_backend *be);
 
 /* Builds the attention items of one operation for the running step. (items.c) */
 void lac__items_build(lac_backend *be, lac__items *out, const lac_op *op);
+
+/* Experts (experts.c): shapes of an operation; memory for all of them, before the first step; jobs
+ * of a phase, and one of them. */
+lac_status lac__experts_check(const lac_backend *be, const lac_op *op, size_t at, lac_error *err);
+lac_status lac__experts_make(lac_backend *be, const lac_op *ops, size_t count, lac_error *err);
+void lac__experts_free(lac_backend *be);
+uint32_t lac__experts_jobs(const lac_backend *be, const lac__phase *ph, lac__local *l);
+void lac__experts_job(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job);
 
 /* Aligned, zeroed, huge pages where the size is worth it; NULL when there is no memory. */
 void *lac__big_alloc(size_t bytes);

@@ -114,6 +114,8 @@ typedef struct {
     /* In place; cos and sin hold dims/2 values. */
     void (*rope)(float *x, lac_rope_style style, uint32_t dims, const float *cos, const float *sin);
     void (*softcap)(float *x, uint32_t n, float cap);
+    /* x = exp(x − max) / sum, in place. */
+    void (*softmax)(float *x, uint32_t n);
     void (*to_f16)(const float *x, uint32_t n, uint16_t *out);
     void (*attention)(const lac__attention_item *item);
     /* Folds the partial results of splits first … last−1 in order: what attention itself does when

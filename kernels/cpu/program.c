@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { PHASES_AN_OP = 3 }; /* at most: those of a patch; product, sum and residual */
+enum { PHASES_AN_OP = 5 }; /* at most: those of experts */
 
 #define SHAPE(condition, ...)                                                                      \
     do {                                                                                           \
@@ -21,6 +21,7 @@ void lac__program_free(lac_backend *be)
         free(be->ropes[i].frequency);
         free(be->ropes[i].angles);
     }
+    lac__experts_free(be);
     free(be->phases);
     be->phases = NULL;
     be->phases_count = be->ropes_count = 0;
@@ -148,6 +149,7 @@ static lac_status op_check(lac_backend *be, const lac_op *op, size_t at, uint32_
               "op %zu: patch is not %u x %u x %u of floats", at, hidden, rank, hidden);
         break;
     }
+    case LAC_OP_EXPERTS: return lac__experts_check(be, op, at, err);
     default: return lac_fail(err, LAC_EINVAL, "op %zu: kind is %d", at, (int)op->kind);
     }
     return LAC_OK;
@@ -191,6 +193,17 @@ static void patch_add(lac_backend *be, const lac_op *op)
         last(be)->floats = true;
     }
     push(be, PHASE_PATCH_UP, op);
+}
+
+static void experts_add(lac_backend *be, const lac_op *op)
+{
+    const lac_weight *readers[] = {op->u.experts.router, op->u.experts.expert[0].gate,
+                                   op->u.experts.expert[0].up};
+    for (lac__phase_kind kind = PHASE_EXPERTS_NORM; kind <= PHASE_EXPERTS_DOWN; kind++) {
+        push(be, kind, op);
+        for (uint32_t i = 0; i < 3; i++)
+            reads(last(be), readers[i]);
+    }
 }
 
 static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, size_t at,
@@ -242,6 +255,7 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
         break;
     }
     case LAC_OP_PATCH: patch_add(be, op); break;
+    case LAC_OP_EXPERTS: experts_add(be, op); break;
     }
     return LAC_OK;
 }
@@ -287,6 +301,8 @@ lac_status lac__program_make(lac_backend *be, const lac_op *ops, size_t count, l
         if (status == LAC_OK && ops[i].kind == LAC_OP_EMBED)
             be->phases[0].op = &ops[i];
     }
+    if (status == LAC_OK)
+        status = lac__experts_make(be, ops, count, err);
     if (status != LAC_OK) {
         lac__program_free(be);
         return status;

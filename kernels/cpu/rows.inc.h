@@ -144,6 +144,27 @@ static void rows_softcap(float *x, uint32_t n, float cap)
     }
 }
 
+static void rows_softmax(float *x, uint32_t n)
+{
+    vf top = vf_set(-INFINITY), sum = vf_set(0.0f);
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t k = n - i < 16 ? n - i : 16;
+        top = vf_max(top, vf_keep(vf_load_part(x + i, k), 0, (int32_t)k, vf_set(-INFINITY)));
+    }
+    top = vf_set(vf_largest(top));
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t k = n - i < 16 ? n - i : 16;
+        vf e = lanes_exp(vf_sub(vf_load_part(x + i, k), top));
+        sum = vf_add(sum, vf_keep(e, 0, (int32_t)k, vf_set(0.0f)));
+        vf_store_part(x + i, e, k);
+    }
+    vf total = vf_set(vf_sum(sum));
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t k = n - i < 16 ? n - i : 16;
+        vf_store_part(x + i, vf_div(vf_load_part(x + i, k), total), k);
+    }
+}
+
 static void rows_to_f16(const float *x, uint32_t n, uint16_t *out)
 {
     uint32_t i = 0;

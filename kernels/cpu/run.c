@@ -434,6 +434,8 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     const lac_op *op = ph->op;
     if (ph->kind == PHASE_START)
         return be->batch->rows;
+    if (ph->kind >= PHASE_EXPERTS_NORM)
+        return lac__experts_jobs(be, ph, l);
     uint32_t rows = op_rows(be, op);
     if (rows == 0)
         return 0;
@@ -467,6 +469,7 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_PATCH_UP: job_patch_up(be, ph, l, job); break;
     case PHASE_SUM: job_sum(be, ph); break;
     case PHASE_RESIDUAL: job_residual(be, ph, job); break;
+    default: lac__experts_job(be, ph, l, job); break;
     }
 }
 

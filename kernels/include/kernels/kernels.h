@@ -20,7 +20,8 @@
 
 enum {
     LAC_KV_BLOCK = 32,      /* tokens a KV page */
-    LAC_BATCH_ROWS_MAX = 512 /* rows of one step */
+    LAC_BATCH_ROWS_MAX = 512, /* rows of one step */
+    LAC_EXPERTS_MAX = 1024    /* of one FFN */
 };
 
 typedef struct lac_backend lac_backend;
@@ -91,8 +92,16 @@ typedef enum {
     LAC_OP_PROJECT,   /* h += postnorm(W·x + bias); x = attention's or gate-up's result */
     LAC_OP_GATE_UP,   /* x = act(Wg·norm(h)) × (Wu·norm(h)) */
     LAC_OP_HEAD,      /* logits = W·norm(h) for the rows that want them */
-    LAC_OP_PATCH      /* h += up·down·n, n = h / rms(h), for the rows of lac_batch.patch_rows */
+    LAC_OP_PATCH,     /* h += up·down·n, n = h / rms(h), for the rows of lac_batch.patch_rows */
+    LAC_OP_EXPERTS    /* h += Σ weight·Wd·(act(Wg·n) × (Wu·n)), n = norm(h), over the experts that the
+                         router picks for the row: a whole FFN unit, no projection follows */
 } lac_op_kind;
+
+/* One expert of an FFN; all experts of an FFN have the same shapes and types. */
+typedef struct {
+    const lac_weight *gate, *up; /* [ffn][hidden] */
+    const lac_weight *down;      /* [hidden][ffn] */
+} lac_expert_weights;
 
 typedef struct {
     lac_op_kind kind;
@@ -146,6 +155,16 @@ typedef struct {
             const lac_weight *up;   /* [hidden][rank] */
             float eps;              /* both are of a type that is not quantised */
         } patch;
+        struct {
+            const lac_weight *norm;
+            float eps;
+            const lac_weight *router; /* [count][hidden] */
+            const lac_expert_weights *expert; /* [count], kept by the caller */
+            uint32_t count, used;             /* a row runs the `used` most probable */
+            bool normalise;                   /* their probabilities are made to sum to 1 */
+            float scale;                      /* multiplies them */
+            lac_activation act;
+        } experts;
     } u;
 } lac_op;
 
