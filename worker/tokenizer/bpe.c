@@ -75,7 +75,7 @@ static size_t fill_symbols(lac__bpe *bpe, const char *word, size_t length)
 static void merge_all(lac__bpe *bpe)
 {
     uint64_t entry;
-    while (lac__queue_pop(&bpe->queue, bpe->symbols, sizeof *bpe->symbols, &entry)) {
+    while (lac__queue_pop(&bpe->queue, bpe->symbols, sizeof *bpe->symbols, NULL, &entry)) {
         uint32_t position = (uint32_t)entry;
         const lac__merge *rule = &bpe->merges->rules[entry >> 32];
         symbol *left = &bpe->symbols[position];

@@ -75,10 +75,10 @@ static lac_status encode_text(encoder *e, const char *text, size_t length, bool 
     return status;
 }
 
-static lac_status encoder_open(encoder *e, lac_error *err)
+static lac_status encoder_open(encoder *e, size_t length, lac_error *err)
 {
     if (e->tokenizer->spm) {
-        e->spm = lac__spm_call_create(e->tokenizer->spm);
+        e->spm = lac__spm_call_create(e->tokenizer->spm, length);
         return LAC_OK;
     }
     e->splitter = lac__splitter_create(&e->tokenizer->pre);
@@ -99,7 +99,7 @@ lac_status lac_tokenizer_encode(const lac_tokenizer *tokenizer, const char *text
     if (options.bos && tokenizer->bos == LAC_TOKEN_NONE)
         return lac_fail(err, LAC_EINVAL, "bos: this model has no beginning-of-text token");
     encoder e = {.tokenizer = tokenizer};
-    status = encoder_open(&e, err);
+    status = encoder_open(&e, length, err);
     if (status == LAC_OK) {
         lac__ids_grow(&e.ids);
         if (options.bos)

@@ -11,9 +11,9 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
-/* Buckets get wider with the rank, 64 for each doubling: low ranks, which are merged most, have one
- * each and never need the heap. */
-enum { BUCKET_BITS = 6, BUCKETS = 17 << BUCKET_BITS, BUCKETS_FROM = 8192, AHEAD = 24 };
+/* Buckets get wider with the rank, 256 for each doubling: low ranks, which are merged most, have
+ * one each and never need the heap. */
+enum { BUCKET_BITS = 8, BUCKETS = 15 << BUCKET_BITS, BUCKETS_FROM = 8192, AHEAD = 24 };
 _Static_assert(LAC_GGUF_ARRAY_MAX <= 1 << 22, "every rank has a bucket");
 
 static void entries_free(lac__entries *e)
@@ -124,19 +124,19 @@ static bool next_bucket(lac__queue *queue)
     return false;
 }
 
-bool lac__queue_pop(lac__queue *queue, const void *symbols, size_t symbol_bytes, uint64_t *entry)
+bool lac__queue_pop(lac__queue *queue, const void *symbols, size_t symbol_bytes, const char *text,
+                    uint64_t *entry)
 {
     for (;;) {
         bool run = queue->run_at<queue->run.count, heap = queue->heap.count> 0;
         if (run && (!heap || queue->run.data[queue->run_at] < queue->heap.data[0])) {
             *entry = queue->run.data[queue->run_at++];
-            /* The run tells early which symbols are next; their cache lines are fetched meanwhile.
-             */
-            if (queue->run_at + AHEAD < queue->run.count)
-                __builtin_prefetch((const char *)symbols +
-                                       (uint32_t)queue->run.data[queue->run_at + AHEAD] *
-                                           symbol_bytes,
-                                   1);
+            /* The run tells early what is next; its cache lines are fetched meanwhile. */
+            if (queue->run_at + AHEAD < queue->run.count) {
+                uint32_t next = (uint32_t)queue->run.data[queue->run_at + AHEAD];
+                __builtin_prefetch((const char *)symbols + next * symbol_bytes, 1);
+                __builtin_prefetch(text + (text ? next : 0));
+            }
             return true;
         }
         if (heap) {

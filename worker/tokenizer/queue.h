@@ -28,8 +28,9 @@ void lac__queue_start(lac__queue *queue, size_t symbols);
 void lac__queue_finish(lac__queue *queue);
 void lac__queue_free(lac__queue *queue);
 void lac__queue_push(lac__queue *queue, uint32_t rank, uint32_t position);
-/* False when empty. `symbols`, of `symbol_bytes` each, is what positions count: the next ones are
- * fetched into the cache. */
-bool lac__queue_pop(lac__queue *queue, const void *symbols, size_t symbol_bytes, uint64_t *entry);
+/* False when empty. `symbols`, of `symbol_bytes` each, and `text` (or NULL) are what positions count:
+ * the next ones are fetched into the cache. */
+bool lac__queue_pop(lac__queue *queue, const void *symbols, size_t symbol_bytes, const char *text,
+                    uint64_t *entry);
 
 #endif

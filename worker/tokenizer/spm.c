@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -17,8 +18,6 @@
 #include "queue.h"
 
 static const char KEY_SCORES[] = "tokenizer.ggml.scores";
-#define NOWHERE UINT32_MAX
-
 /* ---- what the file says ---- */
 
 typedef struct {
@@ -95,6 +94,10 @@ lac_status lac__spm_create(const lac_gguf *gguf, const lac__vocab *vocab, lac__s
         lac_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &spm.space_prefix, &inner);
     if (inner.status != LAC_OK)
         return lac_fail(err, inner.status, "%s", inner.text);
+    if (vocab->length_max > UINT16_MAX)
+        return lac_fail(err, LAC_ECORRUPT,
+                        "key tokenizer.ggml.tokens: a token of %zu bytes, limit %d",
+                        vocab->length_max, UINT16_MAX);
     scored *scores = lac_alloc(vocab->size, sizeof *scores);
     lac_status status = read_scores(gguf, vocab->size, scores, err);
     if (status == LAC_OK) {
@@ -119,19 +122,31 @@ void lac__spm_destroy(lac__spm **spm)
 
 /* ---- one word ---- */
 
-/* A symbol lies at the number of its first byte, and ends where the next one starts. */
+/* A symbol lies at the number of its first byte; the next one starts where it ends. Words of
+ * megabytes miss the cache on most of them, so they are small: eight to a line. */
 typedef struct {
-    uint32_t prev, next; /* NOWHERE before the first, the word's length after the last */
-    uint32_t pair;       /* what it and its right neighbour spell, or LAC_TOKEN_NONE */
-    uint32_t rank;       /* of the pair */
+    uint32_t pair;         /* what it and its right neighbour spell, or LAC_TOKEN_NONE */
+    uint16_t length, prev; /* bytes of it, and of its left neighbour (0: it is the first) */
 } symbol;
+enum { HUGE_FROM = 4 << 20, HUGE_PAGE = 2 << 20 };
+
+/* What short texts were found to be: pairs repeat, and this stays in the cache where the vocabulary
+ * does not. The key is the text and its length, so a hit is no guess. */
+typedef struct {
+    uint64_t key; /* 0 = free: no text has length 0 */
+    uint32_t id;
+} memo;
+enum { MEMO_BITS = 14, MEMO_LENGTH_MAX = 7, LONG_TEXT = 16384 };
 
 /* A word that was met before and where its ids lie in the output. */
 typedef struct {
     const char *word;
     size_t length, ids_at, ids_count;
 } seen;
-enum { SEEN = 1024, SEEN_LENGTH_MAX = 64 };
+enum {
+    SEEN = 1 << 15,
+    SEEN_LENGTH_MAX = 64
+}; /* pages of it that no text needs are never touched */
 
 struct lac__spm_call {
     const lac__spm *spm;
@@ -140,12 +155,15 @@ struct lac__spm_call {
     lac__queue queue;
     lac_buf first; /* a first word behind the space put before it */
     seen seen[SEEN];
+    memo *memo; /* [1 << MEMO_BITS], for a long text, or NULL */
 };
 
-lac__spm_call *lac__spm_call_create(const lac__spm *spm)
+lac__spm_call *lac__spm_call_create(const lac__spm *spm, size_t length)
 {
     lac__spm_call *call = lac_alloc(1, sizeof *call);
     call->spm = spm;
+    if (length >= LONG_TEXT)
+        call->memo = lac_alloc((size_t)1 << MEMO_BITS, sizeof *call->memo);
     return call;
 }
 
@@ -156,38 +174,76 @@ void lac__spm_call_destroy(lac__spm_call **call)
     lac__queue_free(&(*call)->queue);
     lac_buf_free(&(*call)->first);
     free((*call)->symbols);
+    free((*call)->memo);
     free(*call);
     *call = NULL;
+}
+
+/* The token of these bytes; `room` of them, or more, can be read. */
+static uint32_t find(const lac__spm_call *call, const char *text, size_t length, size_t room)
+{
+    if (!call->memo || length > MEMO_LENGTH_MAX)
+        return lac__vocab_find(call->spm->vocab, text, length);
+    uint64_t key = 0;
+    if (room >= sizeof key) {
+        memcpy(&key, text, sizeof key);
+        key &= (UINT64_C(1) << 8 * length) - 1;
+    } else {
+        memcpy(&key, text, length);
+    }
+    key |= (uint64_t)length << 56;
+    memo *m = &call->memo[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - MEMO_BITS)];
+    if (m->key != key)
+        *m = (memo){key, lac__vocab_find(call->spm->vocab, text, length)};
+    return m->id;
 }
 
 static void push_pair(lac__spm_call *call, const char *word, size_t length, uint32_t position)
 {
     symbol *s = &call->symbols[position];
+    size_t next = position + s->length;
     s->pair = LAC_TOKEN_NONE;
-    if (s->next == length)
+    if (next == length)
         return;
-    s->pair =
-        lac__vocab_find(call->spm->vocab, word + position, call->symbols[s->next].next - position);
-    if (s->pair == LAC_TOKEN_NONE)
+    s->pair = find(call, word + position, s->length + (size_t)call->symbols[next].length,
+                   length - position);
+    if (s->pair != LAC_TOKEN_NONE)
+        lac__queue_push(&call->queue, call->spm->ranks[s->pair], position);
+}
+
+/* Room for a word, in large pages where it takes many: the symbols are met in no order. */
+static void symbols_reserve(lac__spm_call *call, size_t length)
+{
+    if (length <= call->symbols_size)
         return;
-    s->rank = call->spm->ranks[s->pair];
-    lac__queue_push(&call->queue, s->rank, position);
+    free(call->symbols);
+    call->symbols_size = length < 256 ? 256 : length;
+    size_t bytes = call->symbols_size * sizeof *call->symbols;
+    if (bytes < HUGE_FROM) {
+        call->symbols = lac_alloc(call->symbols_size, sizeof *call->symbols);
+        return;
+    }
+    bytes = (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+    call->symbols = aligned_alloc(HUGE_PAGE, bytes);
+    if (!call->symbols)
+        call->symbols =
+            lac_alloc(call->symbols_size, sizeof *call->symbols); /* or ends with a word */
+    else
+        (void)madvise(call->symbols, bytes, MADV_HUGEPAGE); /* a wish */
 }
 
 /* One symbol a character, or a byte where the text is no UTF-8; returns how many. */
 static size_t fill_symbols(lac__spm_call *call, const char *word, size_t length)
 {
-    if (length > call->symbols_size) {
-        call->symbols_size = length < 256 ? 256 : length;
-        call->symbols = lac_realloc(call->symbols, call->symbols_size, sizeof *call->symbols);
-    }
+    symbols_reserve(call, length);
     size_t n = 0;
-    uint32_t prev = NOWHERE;
-    for (uint32_t i = 0, next; i < length; prev = i, i = next, n++) {
+    uint16_t prev = 0;
+    for (size_t i = 0; i < length; i += prev, n++) {
         uint32_t code;
         int bytes = (unsigned char)word[i] < 0x80 ? 1 : lac_utf8_next(word + i, length - i, &code);
-        next = i + (bytes ? (uint32_t)bytes : 1);
-        call->symbols[i] = (symbol){.prev = prev, .next = next, .pair = LAC_TOKEN_NONE};
+        uint16_t here = bytes ? (uint16_t)bytes : 1;
+        call->symbols[i] = (symbol){.pair = LAC_TOKEN_NONE, .length = here, .prev = prev};
+        prev = here;
     }
     return n;
 }
@@ -195,18 +251,18 @@ static size_t fill_symbols(lac__spm_call *call, const char *word, size_t length)
 static void merge_all(lac__spm_call *call, const char *word, size_t length)
 {
     uint64_t entry;
-    while (lac__queue_pop(&call->queue, call->symbols, sizeof *call->symbols, &entry)) {
+    while (lac__queue_pop(&call->queue, call->symbols, sizeof *call->symbols, word, &entry)) {
         uint32_t position = (uint32_t)entry;
         symbol *left = &call->symbols[position];
-        if (left->pair == LAC_TOKEN_NONE || left->rank != entry >> 32)
+        if (left->pair == LAC_TOKEN_NONE || call->spm->ranks[left->pair] != entry >> 32)
             continue; /* changed since it was queued */
-        symbol *right = &call->symbols[left->next];
-        left->next = right->next;
+        symbol *right = left + left->length;
+        left->length = (uint16_t)(left->length + right->length); /* a token's: create() saw to it */
         right->pair = LAC_TOKEN_NONE;
-        if (left->next != length)
-            call->symbols[left->next].prev = position;
-        if (left->prev != NOWHERE)
-            push_pair(call, word, length, left->prev);
+        if (position + (size_t)left->length != length)
+            left[left->length].prev = left->length;
+        if (left->prev != 0)
+            push_pair(call, word, length, position - left->prev);
         push_pair(call, word, length, position);
     }
 }
@@ -230,16 +286,16 @@ static void add_word(lac__spm_call *call, const char *word, size_t length, lac__
 {
     LAC_ASSERT(length > 0 && length <= LAC_PROMPT_BYTES_MAX + 1);
     lac__queue_start(&call->queue, fill_symbols(call, word, length));
-    for (uint32_t at = 0; at < length; at = call->symbols[at].next)
+    for (uint32_t at = 0; at < length; at += call->symbols[at].length)
         push_pair(call, word, length, at);
     merge_all(call, word, length);
-    for (uint32_t at = 0, next; at < length; at = next) {
-        next = call->symbols[at].next;
-        uint32_t id = lac__vocab_find(call->spm->vocab, word + at, next - at);
+    for (uint32_t at = 0, bytes; at < length; at += bytes) {
+        bytes = call->symbols[at].length;
+        uint32_t id = find(call, word + at, bytes, length - at);
         if (id != LAC_TOKEN_NONE)
             lac__ids_add(out, id);
         else
-            add_bytes(call->spm, word + at, next - at, out);
+            add_bytes(call->spm, word + at, bytes, out);
     }
     lac__queue_finish(&call->queue);
 }

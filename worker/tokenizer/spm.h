@@ -17,7 +17,8 @@ lac_status lac__spm_create(const lac_gguf *gguf, const lac__vocab *vocab, lac__s
 void lac__spm_destroy(lac__spm **spm);
 
 typedef struct lac__spm_call lac__spm_call; /* scratch of one call */
-lac__spm_call *lac__spm_call_create(const lac__spm *spm);
+/* For texts of about `length` bytes in all: what helps with long ones is made only for those. */
+lac__spm_call *lac__spm_call_create(const lac__spm *spm, size_t length);
 void lac__spm_call_destroy(lac__spm_call **call);
 /* Appends the ids of a text without special tokens, O(n log n) in its bytes. `prefix`: the model's
  * own space goes before it, if it has one. The text must outlive the call, and `out` only grow. */

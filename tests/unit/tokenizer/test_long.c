@@ -1,6 +1,6 @@
 /* 8 MiB of anything in 2 s: texts that make naive tokenizers quadratic. Time is the thread's own
  * processor time, so that a busy machine does not fail the test; under sanitizers the texts are a
- * sixteenth as long. Runs on the default model where it is present, else on a small vocabulary. */
+ * sixty-fourth as long. Runs on real models where they are present, else on small vocabularies. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,23 +48,32 @@ static const shape shapes[] = {
 static lac_gguf *gguf;
 static lac_tokenizer *tokenizer;
 
-static void open_tokenizer(void)
+/* What the variable names, else the file in the cache folder, else a small one of the tree. */
+static void open_from(const char *variable, const char *cached, const char *small)
 {
     char path[4096];
-    const char *named = getenv("LACUNA_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
+    const char *named = getenv(variable), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     lac_error err = {0};
     if (named && *named)
         snprintf(path, sizeof path, "%s", named);
     else if (cache && *cache)
-        snprintf(path, sizeof path, "%s/lacuna/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
+        snprintf(path, sizeof path, "%s/lacuna/%s", cache, cached);
     else
-        snprintf(path, sizeof path, "%s/.cache/lacuna/SmolLM2-135M-Instruct.Q4_1.gguf",
-                 home ? home : "");
+        snprintf(path, sizeof path, "%s/.cache/lacuna/%s", home ? home : "", cached);
     if (access(path, R_OK) != 0)
-        snprintf(path, sizeof path, "%s", LAC_SOURCE_DIR "/tests/golden/tokenizer/smollm.gguf");
+        snprintf(path, sizeof path, LAC_SOURCE_DIR "/tests/golden/tokenizer/%s", small);
     ck_assert_msg(lac_gguf_open(path, &gguf, &err) == LAC_OK, "%s", err.text);
     ck_assert_msg(lac_tokenizer_create(gguf, &tokenizer, &err) == LAC_OK, "%s", err.text);
+}
+
+static void open_tokenizer(void)
+{
+    open_from("LACUNA_TEST_MODEL", "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm.gguf");
+}
+
+static void open_sentencepiece(void)
+{
+    open_from("LACUNA_TEST_GEMMA", "gemma-3-270m-q4_k_m.gguf", "spm-plain.gguf");
 }
 
 static void close_tokenizer(void)
@@ -132,15 +141,21 @@ START_TEST(within_the_limit)
 }
 END_TEST
 
+static void add_case(Suite *suite, const char *name, void (*open)(void))
+{
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 60);
+    /* Once for all texts: every test is a fork of this process. */
+    tcase_add_unchecked_fixture(tcase, open, close_tokenizer);
+    tcase_add_loop_test(tcase, within_the_limit, 0, sizeof shapes / sizeof shapes[0]);
+    suite_add_tcase(suite, tcase);
+}
+
 int main(void)
 {
     Suite *suite = suite_create("long texts");
-    TCase *tcase = tcase_create("time");
-    tcase_set_timeout(tcase, 60);
-    /* Once for all texts: every test is a fork of this process. */
-    tcase_add_unchecked_fixture(tcase, open_tokenizer, close_tokenizer);
-    tcase_add_loop_test(tcase, within_the_limit, 0, sizeof shapes / sizeof shapes[0]);
-    suite_add_tcase(suite, tcase);
+    add_case(suite, "byte-level BPE", open_tokenizer);
+    add_case(suite, "SentencePiece", open_sentencepiece);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
