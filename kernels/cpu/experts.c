@@ -11,6 +11,7 @@
 
 #include "backend.h"
 #include "base/assert.h"
+#include "base/limits.h"
 #include "base/mem.h"
 
 enum {

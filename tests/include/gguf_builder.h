@@ -314,9 +314,35 @@ static inline void build_tiny(builder *b, const char *arch)
     build_add_tensor(b, "token_embd.weight", LAC_TYPE_Q8_0, TINY_HIDDEN, TINY_VOCAB);
     bool gemma = strcmp(arch, "gemma3") == 0;
     for (int layer = 0; layer < TINY_LAYERS; layer++)
-        build_tiny_layer(b, layer, strcmp(arch, "qwen2") == 0, gemma || strcmp(arch, "qwen3") == 0,
-                         gemma);
+        build_tiny_layer(b, layer, strcmp(arch, "qwen2") == 0,
+                         gemma || strncmp(arch, "qwen3", 5) == 0, gemma);
     build_add_tensor(b, "output_norm.weight", LAC_TYPE_F32, TINY_HIDDEN, 0);
+}
+
+enum { TINY_EXPERTS = 3, TINY_EXPERT_FFN = 32 };
+
+/* A tiny qwen3moe: the same with three experts of 32, of which a row runs two. */
+static inline void build_tiny_experts(builder *b)
+{
+    static const char *const parts[] = {"gate", "up", "down"};
+    build_tiny(b, "qwen3moe");
+    build_u32(b, "qwen3moe.expert_count", TINY_EXPERTS);
+    build_u32(b, "qwen3moe.expert_used_count", 2);
+    build_u32(b, "qwen3moe.expert_feed_forward_length", TINY_EXPERT_FFN);
+    for (int l = 0; l < TINY_LAYERS; l++) {
+        char name[80];
+        for (int i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, "blk.%d.ffn_%s.weight", l, parts[i]);
+            build_tensor *t = build_tensor_at(b, name);
+            snprintf(t->name, sizeof t->name, "blk.%d.ffn_%s_exps.weight", l, parts[i]);
+            t->dims_count = 3;
+            t->dims[i == 2 ? 0 : 1] = TINY_EXPERT_FFN;
+            t->dims[2] = TINY_EXPERTS;
+            t->bytes = t->dims[0] * t->dims[1] / 32 * 18 * TINY_EXPERTS; /* Q4_0 */
+        }
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
+        build_add_tensor(b, name, LAC_TYPE_F32, TINY_HIDDEN, TINY_EXPERTS);
+    }
 }
 
 #endif

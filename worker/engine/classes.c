@@ -156,6 +156,14 @@ lac_status lac__classes_find(lac_engine *e, const lac_engine_options *o, lac_err
 
 /* ---- what a class owns and costs ---- */
 
+/* Bytes that a row reads of a unit: of experts, those it runs. */
+static double unit_cost(const lac_model *m, uint32_t unit)
+{
+    const lac_layer *layer = &m->layers[unit / 2];
+    double bytes = (double)lac_model_unit_bytes(m, unit);
+    return unit % 2 && layer->experts ? bytes * layer->experts_used / layer->experts : bytes;
+}
+
 static lac_status price_make(const lac_engine *e, lac__class *class, lac_error *err)
 {
     const lac_model *m = e->model;
@@ -164,9 +172,11 @@ static lac_status price_make(const lac_engine *e, lac__class *class, lac_error *
         layers[l] = (lac_layer_shape){.heads = m->layers[l].heads,
                                       .kv_heads = m->layers[l].kv_heads,
                                       .ffn = m->layers[l].ffn,
+                                      .experts = m->layers[l].experts,
+                                      .experts_used = m->layers[l].experts_used,
                                       .window = m->layers[l].window,
-                                      .attention_cost = (double)lac_model_unit_bytes(m, 2 * l),
-                                      .ffn_cost = (double)lac_model_unit_bytes(m, 2 * l + 1)};
+                                      .attention_cost = unit_cost(m, 2 * l),
+                                      .ffn_cost = unit_cost(m, 2 * l + 1)};
     lac_model_shape shape = {.layers_count = m->layers_count,
                              .hidden = m->hidden,
                              .head_dim = m->head_dim,

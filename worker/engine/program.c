@@ -9,7 +9,7 @@
 #include "base/mem.h"
 
 enum {
-    WEIGHTS_A_LAYER = 18, /* most tensors one layer can have */
+    WEIGHTS_A_LAYER = 18, /* most tensors one layer can have, without experts */
     OPS_A_LAYER = 5,      /* QKV, attention, project; gate-up, project */
 };
 
@@ -154,10 +154,10 @@ static const uint8_t *slice_bytes(const lac_gguf_tensor *tensor, slice s, uint8_
     return *own;
 }
 
-/* Packs a slice of a tensor, or gives NULL for a tensor the model does not have. */
-static const lac_weight *packed_slice(builder *b, const lac_gguf_tensor *tensor, slice s)
+/* Packs a part of a tensor of which more is to come. */
+static const lac_weight *packed_part(builder *b, const lac_gguf_tensor *tensor, slice s)
 {
-    if (!tensor || b->status != LAC_OK)
+    if (b->status != LAC_OK)
         return NULL;
     lac_weight *weight = NULL;
     uint8_t *own;
@@ -170,12 +170,29 @@ static const lac_weight *packed_slice(builder *b, const lac_gguf_tensor *tensor,
         lac_fail_in(b->err, "tensor %s", tensor->name);
         return NULL;
     }
-    lac_gguf_release(b->model->gguf, tensor);
     b->program->weights[b->program->weights_count++] = weight;
     b->program->weight_bytes += b->table->weight_bytes(weight);
+    return weight;
+}
+
+/* All that is wanted of the tensor is packed. */
+static void tensor_done(builder *b, const lac_gguf_tensor *tensor)
+{
+    if (b->status != LAC_OK)
+        return;
+    lac_gguf_release(b->model->gguf, tensor);
     b->done += tensor->bytes;
     if (b->progress)
         b->progress(b->progress_arg, b->done, b->total);
+}
+
+/* Packs a slice of a tensor, or gives NULL for a tensor the model does not have. */
+static const lac_weight *packed_slice(builder *b, const lac_gguf_tensor *tensor, slice s)
+{
+    if (!tensor)
+        return NULL;
+    const lac_weight *weight = packed_part(b, tensor, s);
+    tensor_done(b, tensor);
     return weight;
 }
 
@@ -267,6 +284,47 @@ static void attention_add(builder *b, uint32_t l, uint32_t table_row)
     op->u.project.sum = b->shard->sum;
 }
 
+static lac_activation activation_of(const lac_model *model)
+{
+    return model->activation == LAC_ACTIVATION_SILU ? LAC_ACT_SILU : LAC_ACT_GELU_TANH;
+}
+
+/* One of the matrices that lie one after the other in a tensor of experts. */
+static const lac_weight *packed_expert(builder *b, const lac_gguf_tensor *tensor, uint32_t expert)
+{
+    slice s = whole_of(tensor);
+    LAC_ASSERT(expert < tensor->dims[2]);
+    s.row_first = expert * s.rows;
+    return packed_part(b, tensor, s);
+}
+
+static void experts_add(builder *b, uint32_t l)
+{
+    const lac_model *model = b->model;
+    const lac_layer *layer = &model->layers[l];
+    lac_expert_weights *experts = b->program->experts + b->program->experts_count;
+    b->program->experts_count += layer->experts;
+    lac_op *op = op_add(b, LAC_OP_EXPERTS, 2 * l + 1);
+    op->u.experts.norm = packed(b, layer->ffn_norm);
+    op->u.experts.eps = model->norm_eps;
+    op->u.experts.router = packed(b, layer->router);
+    for (uint32_t e = 0; e < layer->experts; e++)
+        experts[e].gate = packed_expert(b, layer->gate_experts, e);
+    tensor_done(b, layer->gate_experts);
+    for (uint32_t e = 0; e < layer->experts; e++)
+        experts[e].up = packed_expert(b, layer->up_experts, e);
+    tensor_done(b, layer->up_experts);
+    for (uint32_t e = 0; e < layer->experts; e++)
+        experts[e].down = packed_expert(b, layer->down_experts, e);
+    tensor_done(b, layer->down_experts);
+    op->u.experts.expert = experts;
+    op->u.experts.count = layer->experts;
+    op->u.experts.used = layer->experts_used;
+    op->u.experts.normalise = model->experts_normalise;
+    op->u.experts.scale = model->experts_scale;
+    op->u.experts.act = activation_of(model);
+}
+
 static void ffn_add(builder *b, uint32_t l)
 {
     const lac_model *model = b->model;
@@ -277,7 +335,7 @@ static void ffn_add(builder *b, uint32_t l)
     op->u.gate_up.eps = model->norm_eps;
     op->u.gate_up.gate = packed_rows(b, layer->gate, part.ffn_first, part.ffn);
     op->u.gate_up.up = packed_rows(b, layer->up, part.ffn_first, part.ffn);
-    op->u.gate_up.act = model->activation == LAC_ACTIVATION_SILU ? LAC_ACT_SILU : LAC_ACT_GELU_TANH;
+    op->u.gate_up.act = activation_of(model);
 
     op = op_add(b, LAC_OP_PROJECT, 2 * l + 1);
     op->u.project.weight = packed_columns(b, layer->down, part.ffn_first, part.ffn);
@@ -359,7 +417,7 @@ static void program_build(builder *b)
             continue;
         patches_add(b, 2 * l);
         if (ffn_runs(model, b->dropped, l))
-            ffn_add(b, l);
+            (model->layers[l].experts ? experts_add : ffn_add)(b, l);
         patches_add(b, 2 * l + 1);
     }
     if (!lac__shard_last(shard))
@@ -382,13 +440,20 @@ lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                                void *progress_arg, lac__program *out, lac_error *err)
 {
     lac__program program = {0};
-    size_t patches = 0;
+    size_t patches = 0, experts = 0;
     for (uint32_t i = 0; i < lists_count; i++)
         patches += lists[i].count;
+    for (uint32_t l = 0; l < model->layers_count; l++)
+        experts += model->layers[l].experts;
+    if (experts > 0 && shard->parts > 1)
+        return lac_fail(err, LAC_EUNSUPPORTED,
+                        "a model of experts over %u tensor-parallel ranks is not supported",
+                        shard->parts);
     program.ops =
         lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2 + patches, sizeof(lac_op));
-    program.weights = lac_alloc((size_t)model->layers_count * WEIGHTS_A_LAYER + 3 + 2 * patches,
-                                sizeof(lac_weight *));
+    program.experts = lac_alloc(experts + 1, sizeof *program.experts);
+    size_t weights = (size_t)model->layers_count * WEIGHTS_A_LAYER + 3 * experts + 3 + 2 * patches;
+    program.weights = lac_alloc(weights, sizeof(lac_weight *));
     builder b = {.model = model,
                  .dropped = dropped,
                  .shard = shard,
@@ -419,6 +484,7 @@ void lac__program_destroy(const lac_backend_ops *table, lac_backend *backend, la
     for (size_t i = 0; i < program->weights_count; i++)
         table->weight_free(backend, &program->weights[i]);
     free(program->weights);
+    free(program->experts);
     free(program->ops);
     *program = (lac__program){0};
 }

@@ -35,6 +35,8 @@ typedef struct {
     lac_weight **weights; /* every packed weight once: what destroy frees */
     size_t weights_count;
     uint64_t weight_bytes;
+    lac_expert_weights *experts; /* of all layers, one after the other; operations point into it */
+    size_t experts_count;
 } lac__program;
 
 /* Sorts the attention units of the whole model that are not `dropped` by page size; those of

@@ -28,7 +28,8 @@ static bool layer_add(lac_class_price *price, const lac_model_shape *shape, uint
     price->cost += layer->attention_cost + layer->ffn_cost;
     price->cost_erased += (attention ? 0 : layer->attention_cost) + (ffn ? 0 : layer->ffn_cost);
     if (ffn)
-        price->row_flops += 6 * d * layer->ffn;
+        price->row_flops += 6 * d * layer->ffn * (layer->experts ? layer->experts_used : 1) +
+                            2 * d * layer->experts;
     if (!attention)
         return true;
     price->row_flops += 2 * d * (q + 2 * kv) + 2 * q * d;

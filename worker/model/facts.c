@@ -29,9 +29,13 @@ const lac__role lac__roles[] = {
     ROLE(attn_post_norm, "post_attention_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_POST_NORM,
          false),
     ROLE(ffn_norm, "ffn_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_BASE, true),
-    ROLE(gate, "ffn_gate.weight", LAC__SHAPE_UP, LAC__ROLE_BASE, true),
-    ROLE(up, "ffn_up.weight", LAC__SHAPE_UP, LAC__ROLE_BASE, true),
-    ROLE(down, "ffn_down.weight", LAC__SHAPE_DOWN, LAC__ROLE_BASE, true),
+    ROLE(gate, "ffn_gate.weight", LAC__SHAPE_UP, LAC__ROLE_DENSE, true),
+    ROLE(up, "ffn_up.weight", LAC__SHAPE_UP, LAC__ROLE_DENSE, true),
+    ROLE(down, "ffn_down.weight", LAC__SHAPE_DOWN, LAC__ROLE_DENSE, true),
+    ROLE(router, "ffn_gate_inp.weight", LAC__SHAPE_ROUTER, LAC__ROLE_EXPERTS, true),
+    ROLE(gate_experts, "ffn_gate_exps.weight", LAC__SHAPE_UPS, LAC__ROLE_EXPERTS, true),
+    ROLE(up_experts, "ffn_up_exps.weight", LAC__SHAPE_UPS, LAC__ROLE_EXPERTS, true),
+    ROLE(down_experts, "ffn_down_exps.weight", LAC__SHAPE_DOWNS, LAC__ROLE_EXPERTS, true),
     ROLE(down_bias, "ffn_down.bias", LAC__SHAPE_HIDDEN, LAC__ROLE_OUT_BIAS, true),
     ROLE(ffn_post_norm, "post_ffw_norm.weight", LAC__SHAPE_HIDDEN, LAC__ROLE_POST_NORM, true),
 };
@@ -41,22 +45,27 @@ const size_t lac__roles_count = sizeof lac__roles / sizeof lac__roles[0];
  * checkpoint's order, in which it turns the two halves of a head. */
 static const lac__architecture architectures[] = {
     {.name = "llama",
-     .needs = LAC__ROLE_BASE,
+     .needs = LAC__ROLE_BASE | LAC__ROLE_DENSE,
      .may = LAC__ROLE_QKV_BIAS | LAC__ROLE_OUT_BIAS,
      .rope_style = LAC_MODEL_ROPE_PAIRS,
      .activation = LAC_ACTIVATION_SILU,
      .rope_factors = true},
     {.name = "qwen2",
-     .needs = LAC__ROLE_BASE | LAC__ROLE_QKV_BIAS,
+     .needs = LAC__ROLE_BASE | LAC__ROLE_DENSE | LAC__ROLE_QKV_BIAS,
      .rope_style = LAC_MODEL_ROPE_HALVES,
      .activation = LAC_ACTIVATION_SILU},
     {.name = "qwen3",
-     .needs = LAC__ROLE_BASE | LAC__ROLE_QK_NORM,
+     .needs = LAC__ROLE_BASE | LAC__ROLE_DENSE | LAC__ROLE_QK_NORM,
+     .may = LAC__ROLE_QKV_BIAS,
+     .rope_style = LAC_MODEL_ROPE_HALVES,
+     .activation = LAC_ACTIVATION_SILU},
+    {.name = "qwen3moe",
+     .needs = LAC__ROLE_BASE | LAC__ROLE_EXPERTS | LAC__ROLE_QK_NORM,
      .may = LAC__ROLE_QKV_BIAS,
      .rope_style = LAC_MODEL_ROPE_HALVES,
      .activation = LAC_ACTIVATION_SILU},
     {.name = "deci",
-     .needs = LAC__ROLE_BASE,
+     .needs = LAC__ROLE_BASE | LAC__ROLE_DENSE,
      .may = LAC__ROLE_QKV_BIAS | LAC__ROLE_OUT_BIAS,
      .rope_style = LAC_MODEL_ROPE_PAIRS,
      .activation = LAC_ACTIVATION_SILU,
@@ -64,7 +73,7 @@ static const lac__architecture architectures[] = {
      .zero_units = true},
     /* Its norm weights lie in files with the 1 that the checkpoint leaves out already added. */
     {.name = "gemma3",
-     .needs = LAC__ROLE_BASE | LAC__ROLE_QK_NORM | LAC__ROLE_POST_NORM,
+     .needs = LAC__ROLE_BASE | LAC__ROLE_DENSE | LAC__ROLE_QK_NORM | LAC__ROLE_POST_NORM,
      .rope_style = LAC_MODEL_ROPE_HALVES,
      .activation = LAC_ACTIVATION_GELU_TANH,
      .embed_root = true,
@@ -84,7 +93,7 @@ const lac__architecture *lac__architecture_find(const char *name, size_t length)
 
 const char *lac__architecture_names(void)
 {
-    return "llama, qwen2, qwen3, deci, gemma3";
+    return "llama, qwen2, qwen3, qwen3moe, deci, gemma3";
 }
 
 /* Heads of one layer as its attention needs them. */
@@ -205,14 +214,48 @@ static void read_scores(lac__keys *in, lac_model *model, const lac__architecture
         model->logit_softcap = (float)cap;
 }
 
+/* How many experts, how wide, and what the router's numbers become. Softmax over all of them is the
+ * only gating read (expert_gating_func 1). */
+static void read_experts(lac__keys *in, lac_model *model, const lac__architecture *arch)
+{
+    uint64_t count, used, width, gating = 1;
+    double scale = 1;
+    bool normalise = true;
+    if (!(arch->needs & LAC__ROLE_EXPERTS))
+        return;
+    count = lac__key_need_u64(in, "expert_count", 2, LAC_EXPERTS_MAX);
+    used = lac__key_need_u64(in, "expert_used_count", 1, LAC_EXPERTS_MAX);
+    if (in->error.status == LAC_OK && used > count)
+        lac_fail(&in->error, LAC_ECORRUPT, "key %s.expert_used_count: %llu, there are %llu experts",
+                 in->arch, (unsigned long long)used, (unsigned long long)count);
+    width = lac__key_need_u64(in, "expert_feed_forward_length", 1, LAC_FFN_MAX);
+    lac__key_bool(in, "expert_weights_norm", &normalise);
+    lac__key_f64(in, "expert_weights_scale", 1e-3, 1e3, &scale);
+    if (lac__key_u64(in, "expert_gating_func", 0, UINT64_MAX, &gating) && gating > 1)
+        lac_fail(&in->error, LAC_EUNSUPPORTED,
+                 "key %s.expert_gating_func: %llu, only 1 (softmax) is supported", in->arch,
+                 (unsigned long long)gating);
+    if (in->error.status != LAC_OK)
+        return;
+    model->experts_normalise = normalise;
+    model->experts_scale = (float)scale;
+    for (uint32_t l = 0; l < model->layers_count; l++) {
+        model->layers[l].ffn = (uint32_t)width;
+        model->layers[l].experts = (uint32_t)count;
+        model->layers[l].experts_used = (uint32_t)used;
+    }
+}
+
 /* Facts that would change the result and that no row of the table expresses. */
 static void refuse_unknown(lac__keys *in, const lac__architecture *arch)
 {
-    static const char *const zero[] = {"expert_count", "attention.sliding_window"};
-    size_t count = arch->window_period ? 1 : 2;
+    const char *const zero[] = {"expert_shared_count", "expert_group_count",
+                                "leading_dense_block_count",
+                                arch->needs & LAC__ROLE_EXPERTS ? NULL : "expert_count",
+                                arch->window_period ? NULL : "attention.sliding_window"};
     uint64_t value;
-    for (size_t i = 0; i < count; i++)
-        if (lac__key_u64(in, zero[i], 0, UINT64_MAX, &value) && value != 0)
+    for (size_t i = 0; i < sizeof zero / sizeof zero[0]; i++)
+        if (zero[i] && lac__key_u64(in, zero[i], 0, UINT64_MAX, &value) && value != 0)
             lac_fail(&in->error, LAC_EUNSUPPORTED, "key %s.%s: %llu, only 0 is supported", in->arch,
                      zero[i], (unsigned long long)value);
 }
@@ -257,6 +300,7 @@ lac_status lac__facts_read(lac_model *model, const lac__architecture *arch, lac_
         goto done;
     model->layers = lac_alloc(model->layers_count, sizeof *model->layers);
     read_layers(&in, model, arch->zero_units ? 0 : 1);
+    read_experts(&in, model, arch);
     read_head_dim(&in, model);
     lac__rope_read(&in, model);
     read_windows(&in, model, arch);

@@ -16,16 +16,21 @@ typedef enum {
     LAC__SHAPE_KV_BIAS,  /* [kv_heads·head_dim] */
     LAC__SHAPE_O,        /* [heads·head_dim, hidden] */
     LAC__SHAPE_UP,       /* [hidden, ffn] */
-    LAC__SHAPE_DOWN      /* [ffn, hidden] */
+    LAC__SHAPE_DOWN,     /* [ffn, hidden] */
+    LAC__SHAPE_ROUTER,   /* [hidden, experts] */
+    LAC__SHAPE_UPS,      /* [hidden, ffn, experts] */
+    LAC__SHAPE_DOWNS     /* [ffn, hidden, experts] */
 } lac__shape;
 
 /* Groups of layer tensors that an architecture needs, may have, or must not have. */
 enum {
-    LAC__ROLE_BASE = 1 << 0,     /* norms, q, k, v, o, gate, up, down */
-    LAC__ROLE_QKV_BIAS = 1 << 1, /* biases of q, k, v */
-    LAC__ROLE_OUT_BIAS = 1 << 2, /* biases of o and down */
-    LAC__ROLE_QK_NORM = 1 << 3,  /* per-head norms of q and k */
-    LAC__ROLE_POST_NORM = 1 << 4 /* norms of what attention and FFN add to the stream */
+    LAC__ROLE_BASE = 1 << 0,      /* norms, q, k, v, o */
+    LAC__ROLE_QKV_BIAS = 1 << 1,  /* biases of q, k, v */
+    LAC__ROLE_OUT_BIAS = 1 << 2,  /* biases of o and down */
+    LAC__ROLE_QK_NORM = 1 << 3,   /* per-head norms of q and k */
+    LAC__ROLE_POST_NORM = 1 << 4, /* norms of what attention and FFN add to the stream */
+    LAC__ROLE_DENSE = 1 << 5,     /* gate, up, down */
+    LAC__ROLE_EXPERTS = 1 << 6    /* a router, and gate, up, down of every expert */
 };
 
 typedef struct {

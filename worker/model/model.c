@@ -22,18 +22,23 @@ static void mark(binder *b, const lac_gguf_tensor *tensor)
     b->used[tensor - lac_gguf_tensor_at(b->model->gguf, 0)] = true;
 }
 
-static lac_status check_shape(const lac_gguf_tensor *t, uint64_t columns, uint64_t rows,
-                              lac_error *err)
+/* `rows` 0: a vector; `count` 0: one matrix, else so many in one tensor. */
+static lac_status check_shapes(const lac_gguf_tensor *t, uint64_t columns, uint64_t rows,
+                               uint64_t count, lac_error *err)
 {
     uint32_t dims = rows ? 2 : 1;
     uint64_t want_rows = rows ? rows : 1;
-    if (t->dims[0] != columns || t->dims[1] != want_rows || t->dims[2] != 1 || t->dims[3] != 1) {
-        char want[64];
+    if (t->dims[0] != columns || t->dims[1] != want_rows || t->dims[2] != (count ? count : 1) ||
+        t->dims[3] != 1) {
+        char want[96];
         if (dims == 1)
             snprintf(want, sizeof want, "[%llu]", (unsigned long long)columns);
-        else
+        else if (count == 0)
             snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)columns,
                      (unsigned long long)rows);
+        else
+            snprintf(want, sizeof want, "[%llu, %llu, %llu]", (unsigned long long)columns,
+                     (unsigned long long)rows, (unsigned long long)count);
         return lac_fail(err, LAC_ECORRUPT, "tensor %s: shape [%llu, %llu, %llu, %llu], must be %s",
                         t->name, (unsigned long long)t->dims[0], (unsigned long long)t->dims[1],
                         (unsigned long long)t->dims[2], (unsigned long long)t->dims[3], want);
@@ -44,12 +49,18 @@ static lac_status check_shape(const lac_gguf_tensor *t, uint64_t columns, uint64
     return LAC_OK;
 }
 
-/* Columns and rows of a role in a layer; rows 0 = a vector. */
+static lac_status check_shape(const lac_gguf_tensor *t, uint64_t columns, uint64_t rows,
+                              lac_error *err)
+{
+    return check_shapes(t, columns, rows, 0, err);
+}
+
+/* Columns, rows and matrices of a role in a layer, as check_shapes() takes them. */
 static void role_shape(const lac_model *m, const lac_layer *layer, lac__shape shape,
-                       uint64_t *columns, uint64_t *rows)
+                       uint64_t *columns, uint64_t *rows, uint64_t *count)
 {
     uint64_t q = (uint64_t)layer->heads * m->head_dim, kv = (uint64_t)layer->kv_heads * m->head_dim;
-    *rows = 0;
+    *rows = *count = 0;
     switch (shape) {
     case LAC__SHAPE_HIDDEN: *columns = m->hidden; break;
     case LAC__SHAPE_HEAD_DIM: *columns = m->head_dim; break;
@@ -60,6 +71,9 @@ static void role_shape(const lac_model *m, const lac_layer *layer, lac__shape sh
     case LAC__SHAPE_O: *columns = q, *rows = m->hidden; break;
     case LAC__SHAPE_UP: *columns = m->hidden, *rows = layer->ffn; break;
     case LAC__SHAPE_DOWN: *columns = layer->ffn, *rows = m->hidden; break;
+    case LAC__SHAPE_ROUTER: *columns = m->hidden, *rows = layer->experts; break;
+    case LAC__SHAPE_UPS: *columns = m->hidden, *rows = layer->ffn, *count = layer->experts; break;
+    case LAC__SHAPE_DOWNS: *columns = layer->ffn, *rows = m->hidden, *count = layer->experts; break;
     }
 }
 
@@ -79,9 +93,9 @@ static lac_status bind_role(binder *b, uint32_t l, const lac__role *role, lac_er
                             b->model->layers_count);
         return LAC_OK; /* one that is there but not allowed stays unused and is named later */
     }
-    uint64_t columns = 0, rows = 0;
-    role_shape(b->model, layer, role->shape, &columns, &rows);
-    lac_status status = check_shape(t, columns, rows, err);
+    uint64_t columns = 0, rows = 0, count = 0;
+    role_shape(b->model, layer, role->shape, &columns, &rows, &count);
+    lac_status status = check_shapes(t, columns, rows, count, err);
     if (status != LAC_OK)
         return status;
     mark(b, t);

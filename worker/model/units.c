@@ -127,7 +127,8 @@ void lac_model_unit_facts(const lac_model *model, uint32_t unit, lac_unit_facts 
         out->present = layer->ffn > 0;
         out->pre_norm = fact_of(layer->ffn_norm);
         out->post_norm = fact_of(layer->ffn_post_norm);
-        out->output = fact_of(layer->down);
+        /* Of experts: all of them, since any may be picked. */
+        out->output = fact_of(layer->experts ? layer->down_experts : layer->down);
         out->output_bias = fact_of(layer->down_bias);
         return;
     }
@@ -144,7 +145,8 @@ void lac_model_unit_facts(const lac_model *model, uint32_t unit, lac_unit_facts 
 double lac_model_unit_bound(const lac_model *model, uint32_t unit)
 {
     const lac_layer *layer = &model->layers[unit / 2];
-    const lac_gguf_tensor *output = unit % 2 ? layer->down : layer->o;
+    const lac_gguf_tensor *down = layer->experts ? layer->down_experts : layer->down;
+    const lac_gguf_tensor *output = unit % 2 ? down : layer->o;
     return output ? lac_gguf_tensor_bound(output, INFINITY) : 0;
 }
 

@@ -55,7 +55,8 @@ static bool block_of(const char *name, uint32_t *layer, const char **rest)
 static bool is_output(const char *rest)
 {
     return strcmp(rest, "attn_output.weight") == 0 || strcmp(rest, "attn_output.bias") == 0 ||
-           strcmp(rest, "ffn_down.weight") == 0 || strcmp(rest, "ffn_down.bias") == 0;
+           strcmp(rest, "ffn_down.weight") == 0 || strcmp(rest, "ffn_down_exps.weight") == 0 ||
+           strcmp(rest, "ffn_down.bias") == 0;
 }
 
 static void add_tensors(lac_gguf_writer *writer, const lac_model *model, uint32_t blocks)

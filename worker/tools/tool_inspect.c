@@ -221,6 +221,8 @@ static void print_json(const findings *f, lac_buf *out)
                    m->layers_count, 2 * m->layers_count, m->hidden, m->layers[0].heads,
                    m->layers[0].kv_heads, m->head_dim, m->layers[0].ffn, m->vocab, m->context,
                    m->tied ? "true" : "false");
+    lac_buf_printf(out, ",\"experts\":%u,\"experts_used\":%u", m->layers[0].experts,
+                   m->layers[0].experts_used);
     rope_json(m, out);
     lac_buf_printf(out, ",\"parameters\":%llu,\"bytes\":%llu,\"tensor_bytes\":%llu,\"tensors\":{",
                    (unsigned long long)m->parameters,
@@ -251,7 +253,11 @@ static void print_table(const findings *f, lac_buf *out)
     lac_buf_printf(out, "hidden        %u\n", m->hidden);
     lac_buf_printf(out, "heads         %u of %u, %u for keys and values\n", m->layers[0].heads,
                    m->head_dim, m->layers[0].kv_heads);
-    lac_buf_printf(out, "ffn           %u\n", m->layers[0].ffn);
+    lac_buf_printf(out, "ffn           %u", m->layers[0].ffn);
+    if (m->layers[0].experts)
+        lac_buf_printf(out, ", %u experts of which a token runs %u", m->layers[0].experts,
+                       m->layers[0].experts_used);
+    lac_buf_text(out, "\n");
     lac_buf_printf(out, "vocabulary    %u (%s head)\n", m->vocab, m->tied ? "tied" : "own");
     lac_buf_printf(out, "context       %u\n", m->context);
     rope_print(m, out);

@@ -20,8 +20,7 @@
 
 enum {
     LAC_KV_BLOCK = 32,      /* tokens a KV page */
-    LAC_BATCH_ROWS_MAX = 512, /* rows of one step */
-    LAC_EXPERTS_MAX = 1024    /* of one FFN */
+    LAC_BATCH_ROWS_MAX = 512 /* rows of one step */
 };
 
 typedef struct lac_backend lac_backend;

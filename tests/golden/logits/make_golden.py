@@ -292,6 +292,23 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)))
 
 
+def experts(x, w, fact):
+    """Softmax over all experts, the most probable ones, their weights made to sum to 1 if the file says so."""
+    score = x @ w["ffn_gate_inp.weight"].T
+    p = np.exp(score - score.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    out = np.zeros_like(x)
+    for row in range(len(x)):
+        picked = np.argsort(-p[row], kind="stable")[:fact("expert_used_count")]
+        weight = p[row, picked]
+        if fact("expert_weights_norm", True):
+            weight = weight / weight.sum()
+        for e, g in zip(picked, weight * np.float32(fact("expert_weights_scale", 1.0))):
+            gate, up, down = (w["ffn_%s_exps.weight" % n][e] for n in ("gate", "up", "down"))
+            out[row] += g * (down @ (silu(gate @ x[row]) * (up @ x[row])))
+    return out
+
+
 def of_layer(value, layer):
     return value[layer] if isinstance(value, list) else value
 
@@ -336,7 +353,10 @@ def hidden_states(model, ids, masked):
         if "ffn_norm.weight" in w and ("F", layer) not in masked:
             x = rms_norm(h, w["ffn_norm.weight"], eps)
             act = gelu_tanh if gemma else silu
-            x = (act(x @ w["ffn_gate.weight"].T) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
+            if "ffn_gate_inp.weight" in w:
+                x = experts(x, w, fact)
+            else:
+                x = (act(x @ w["ffn_gate.weight"].T) * (x @ w["ffn_up.weight"].T)) @ w["ffn_down.weight"].T
             h = h + (rms_norm(x, w["post_ffw_norm.weight"], eps) if gemma else x)
     return rms_norm(h, t["output_norm.weight"], eps)
 
@@ -414,12 +434,20 @@ def tiny_model(path, seed, arch, kind, embed_kind, hidden, heads, groups, ffn, l
             if arch == "qwen2":
                 for n, width in (("q", h), ("k", g), ("v", g)):
                     vector(p + "attn_%s.bias" % n, width * dim, 0, 0.3)
-            if arch in ("qwen3", "gemma3"):
+            if arch in ("qwen3", "qwen3moe", "gemma3"):
                 vector(p + "attn_q_norm.weight", dim, 1, 0.2)
                 vector(p + "attn_k_norm.weight", dim, 1, 0.2)
             matrix(p + "attn_output.weight", hidden, h * dim)
         if f:
             vector(p + "ffn_norm.weight", hidden, 1, 0.1)
+        if "expert_count" in keys:
+            count, width = keys["expert_count"], keys["expert_feed_forward_length"]
+            matrix(p + "ffn_gate_inp.weight", count, hidden, 2.0, F32)
+            for n, rows, cols in (("gate", width, hidden), ("up", width, hidden), ("down", hidden, width)):
+                matrix(p + "ffn_%s_exps.weight" % n, count * rows, cols)
+                values, kept = tensors[p + "ffn_%s_exps.weight" % n]
+                tensors[p + "ffn_%s_exps.weight" % n] = (values.reshape(count, rows, cols), kept)
+        elif f:
             matrix(p + "ffn_gate.weight", f, hidden)
             matrix(p + "ffn_up.weight", f, hidden)
             matrix(p + "ffn_down.weight", hidden, f)
@@ -477,11 +505,18 @@ TINY = {
                       {"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0, "rope.scaling.attn_factor": 0.9,
                        "rope.scaling.original_context_length": 32, "rope.scaling.yarn_beta_fast": 8.0,
                        "rope.scaling.yarn_beta_slow": 0.5}),
+    "qwen3moe-f32":  ("qwen3moe", F32, F32, 32, 2, 1, 64, 2, True,
+                      {"expert_count": 6, "expert_used_count": 2, "expert_feed_forward_length": 24}),
+    "qwen3moe-q8_0": ("qwen3moe", Q8_0, Q8_0, 64, 4, 2, 96, 2, True,
+                      {"expert_count": 9, "expert_used_count": 3, "expert_feed_forward_length": 32,
+                       "expert_weights_norm": False, "expert_weights_scale": 1.5}),
+    "qwen3moe-q4_1": ("qwen3moe", Q4_1, Q8_0, 64, 4, 2, 96, 3, False,
+                      {"expert_count": 16, "expert_used_count": 4, "expert_feed_forward_length": 64}),
 }
 
 # Masks by tiny model: one attention, one FFN, several, a whole layer.
 MASKS = {"llama-f32": ["A1", "F0"], "llama-q4_1": ["A1", "A0,F2"], "qwen2-bf16": ["A0", "A1,F1"],
-         "qwen3-q4_0": ["A1", "A0,F0"]}
+         "qwen3-q4_0": ["A1", "A0,F0"], "qwen3moe-q4_1": ["F1", "A0,F2"]}
 
 
 def mask_units(text):

@@ -118,7 +118,14 @@ END_TEST
 
 static const lac_layer_shape layers[] = {
     {.heads = 4, .kv_heads = 2, .ffn = 96, .attention_cost = 10, .ffn_cost = 30},
-    {.heads = 4, .kv_heads = 1, .ffn = 64, .window = 5, .attention_cost = 8, .ffn_cost = 20},
+    {.heads = 4,
+     .kv_heads = 1,
+     .ffn = 64,
+     .experts = 6,
+     .experts_used = 2,
+     .window = 5,
+     .attention_cost = 8,
+     .ffn_cost = 20},
     {.heads = 0, .ffn = 32, .ffn_cost = 12}, /* no attention */
 };
 static const lac_model_shape shape = {
@@ -138,8 +145,11 @@ static double flops_of_row(const lac_mask *mask, uint32_t pos, bool logits)
                     if (layers[l].window == 0 || pos - p < layers[l].window)
                         madds += 16 + 16;
             }
-        if (!lac_mask_has(mask, 2 * l + 1))
-            madds += 3.0 * 48 * layers[l].ffn;
+        if (lac_mask_has(mask, 2 * l + 1))
+            continue;
+        for (uint32_t e = 0; e < layers[l].experts; e++)
+            madds += 48 + (e < layers[l].experts_used ? 3.0 * 48 * layers[l].ffn : 0);
+        madds += layers[l].experts ? 0 : 3.0 * 48 * layers[l].ffn;
     }
     return 2 * madds;
 }

@@ -94,6 +94,45 @@ START_TEST(qwen_facts)
 }
 END_TEST
 
+START_TEST(experts_facts)
+{
+    builder b;
+    build_tiny_experts(&b);
+    build_f32(&b, "qwen3moe.expert_weights_scale", 2.5f);
+    lac_model *m = open_model(&b, "x.gguf");
+    const lac_layer *layer = &m->layers[1];
+    ck_assert_uint_eq(layer->experts, TINY_EXPERTS);
+    ck_assert_uint_eq(layer->experts_used, 2);
+    ck_assert_uint_eq(layer->ffn, TINY_EXPERT_FFN);
+    ck_assert(m->experts_normalise);
+    ck_assert_float_eq(m->experts_scale, 2.5f);
+    ck_assert(!layer->gate && !layer->up && !layer->down);
+    ck_assert_str_eq(layer->router->name, "blk.1.ffn_gate_inp.weight");
+    ck_assert_str_eq(layer->up_experts->name, "blk.1.ffn_up_exps.weight");
+    ck_assert_uint_eq(layer->down_experts->dims[0], TINY_EXPERT_FFN);
+    uint64_t matrix = TINY_EXPERT_FFN * TINY_HIDDEN / 32 * 18 * TINY_EXPERTS;
+    ck_assert_uint_eq(lac_model_unit_bytes(m, 3),
+                      3 * matrix + 4 * TINY_HIDDEN + 4 * TINY_HIDDEN * TINY_EXPERTS);
+    /* Down projections of all experts are zero bytes here: the unit adds nothing. */
+    lac_unit_facts facts;
+    lac_model_unit_facts(m, 3, &facts);
+    ck_assert(facts.present && facts.output.there && facts.output.zero && !facts.pre_norm.zero);
+    close_model(m);
+
+    build_tiny_experts(&b);
+    build_bool(&b, "qwen3moe.expert_weights_norm", false);
+    build_tensor *down = build_tensor_at(&b, "blk.1.ffn_down_exps.weight");
+    down->type = LAC_TYPE_F32;
+    down->bytes = (uint64_t)TINY_EXPERT_FFN * TINY_HIDDEN * TINY_EXPERTS * 4;
+    m = open_model(&b, "x.gguf");
+    ck_assert(!m->experts_normalise);
+    lac_model_unit_facts(m, 3, &facts);
+    ck_assert(facts.output.there && !facts.output.zero);
+    ck_assert_double_eq(lac_model_unit_bound(m, 3), 1.0);
+    close_model(m);
+}
+END_TEST
+
 START_TEST(gemma_facts)
 {
     builder b;
@@ -548,6 +587,7 @@ int main(void)
     TCase *tcase = tcase_create("facts");
     tcase_add_test(tcase, llama_facts);
     tcase_add_test(tcase, qwen_facts);
+    tcase_add_test(tcase, experts_facts);
     tcase_add_test(tcase, gemma_facts);
     tcase_add_test(tcase, layers_without_units);
     tcase_add_test(tcase, linear_attention_is_refused);

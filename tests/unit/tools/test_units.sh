@@ -59,6 +59,21 @@ check "alive again" 1 "1 units are active that were not in" \
     inspect --model "$folder/alive.gguf" --against "$folder/more.gguf"
 check "which one" 1 ": F7" inspect --model "$folder/alive.gguf" --against "$folder/more.gguf"
 
+# Experts: a unit is zero when the down projections of all of them are.
+moe=$tree/tests/golden/logits/tiny-qwen3moe-q4_1.gguf # 3 layers, 16 experts
+"$program" expand --model "$moe" --blocks 2 --out "$folder/alive.gguf" || fail "expand experts"
+check "experts zeroed" 0 "4 zeroed" inspect --model "$folder/alive.gguf"
+check "experts shown" 0 '"experts":16,"experts_used":4' inspect --model "$moe" --json
+check "experts told" 0 "64, 16 experts of which a token runs 4" inspect --model "$moe"
+logits "$folder/e" --model "$moe"
+logits "$folder/f" --model "$folder/alive.gguf"
+logits "$folder/g" --model "$folder/alive.gguf" --keep-zeroed
+cmp "$folder/e" "$folder/f" || fail "experts: the expanded model answers otherwise"
+cmp "$folder/e" "$folder/g" || fail "experts: the expanded model, run in full, answers otherwise"
+patch 60 # of the last expert alone
+perl -pi -e 's/lacuna\.zeroed_units/lacunb.zeroed_units/' "$folder/alive.gguf"
+check "one expert alive" 0 "3 zeroed" inspect --model "$folder/alive.gguf"
+
 check "mask" 0 '"class":"mask","active_layers":2,"skip_rate":0.500000' generate --model "$model" \
     --prompt abc --temp 0 --max-tokens 4 --mask f1,A1,A0 --json
 logits "$folder/d" --model "$model" --mask A1

@@ -20,6 +20,7 @@ enum {
     LAC_HIDDEN_MAX = 1 << 17,
     LAC_FFN_MAX = 1 << 20,
     LAC_HEADS_MAX = 1024,
+    LAC_EXPERTS_MAX = 1024, /* of one FFN */
     LAC_HEAD_DIM_MAX = 1024,
     LAC_KV_SIZES_MAX = 8,           /* different KV page sizes in one model */
     LAC_PREFIX_CACHE_MAX = 1 << 18, /* blocks one prefix cache knows */

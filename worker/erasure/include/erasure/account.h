@@ -2,9 +2,14 @@
  * shapes and its mask; adding a run of rows is a handful of multiplications. Pure, any thread.
  *
  * FLOPs of one row (a multiply-add is two), d = hidden, h and g = query and KV heads, w = head
- * width: attention unit   2·d·w·(h + 2g)  +  2·h·w·d  +  4·h·w·c     c = positions it looks at FFN
- * unit         6·d·f head             2·d·vocab, for rows whose logits are wanted Norms, RoPE,
- * softmax and activations are left out, as is usual. */
+ * width, f = FFN width, c = positions it looks at:
+ *
+ *   attention unit   2·d·w·(h + 2g)  +  2·h·w·d  +  4·h·w·c
+ *   FFN unit         6·d·f
+ *   FFN of experts   6·d·f·used  +  2·d·experts
+ *   head             2·d·vocab, for rows whose logits are wanted
+ *
+ * Norms, RoPE, softmax and activations are left out, as is usual. */
 #ifndef LAC_ERASURE_ACCOUNT_H
 #define LAC_ERASURE_ACCOUNT_H
 
@@ -16,8 +21,9 @@
 
 /* The shape of one layer. */
 typedef struct {
-    uint32_t heads, kv_heads;        /* 0 heads: no attention unit */
-    uint32_t ffn;                    /* 0: no FFN unit */
+    uint32_t heads, kv_heads; /* 0 heads: no attention unit */
+    uint32_t ffn;             /* 0: no FFN unit; the width of one expert where there are some */
+    uint32_t experts, experts_used;  /* 0: one FFN for all rows */
     uint32_t window;                 /* 0 = all positions */
     double attention_cost, ffn_cost; /* any measure, the same for all units: bytes or time */
 } lac_layer_shape;

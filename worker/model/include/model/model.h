@@ -27,7 +27,8 @@ typedef struct {
  * and the file lacks is an error at open. */
 typedef struct {
     uint32_t heads, kv_heads; /* 0 heads: no attention unit */
-    uint32_t ffn;             /* 0: no FFN unit */
+    uint32_t ffn;             /* 0: no FFN unit; the width of one expert where there are some */
+    uint32_t experts, experts_used; /* 0: one FFN for all rows; else a row runs `experts_used` */
     uint32_t window;          /* sliding window, 0 = none */
     float rope_base, rope_scale; /* positions are multiplied by rope_scale: 1, or 1/factor (linear) */
     float rope_magnitude;        /* of what is turned: 1, or YaRN's growth */
@@ -35,6 +36,8 @@ typedef struct {
     const lac_gguf_tensor *attn_norm, *q, *k, *v, *q_bias, *k_bias, *v_bias, *q_norm, *k_norm;
     const lac_gguf_tensor *o, *o_bias, *attn_post_norm;
     const lac_gguf_tensor *ffn_norm, *gate, *up, *down, *down_bias, *ffn_post_norm;
+    /* Of experts: [hidden, experts]; then all experts of a kind in one tensor, the last dimension. */
+    const lac_gguf_tensor *router, *gate_experts, *up_experts, *down_experts;
 } lac_layer;
 
 typedef struct {
@@ -48,6 +51,8 @@ typedef struct {
     float attention_scale;        /* 1/√head_dim unless the file says otherwise */
     float attention_softcap, logit_softcap; /* 0 = none */
     lac_model_activation activation;
+    bool experts_normalise; /* the probabilities of the experts a row runs are made to sum to 1 */
+    float experts_scale;    /* multiplies them */
     lac_model_rope rope_style;
     lac_rope_scaling rope_scaling;
     float rope_scaling_factor;
