@@ -9,59 +9,10 @@ decode speed against context and of total speed against batch.
 
 Needs only the Python standard library, a compiler and CMake. Nothing here is a pass or fail: the
 figures are for people."""
-import argparse, json, os, pathlib, platform, statistics, subprocess, sys, tarfile, tempfile, time
+import argparse, json, os, pathlib, platform, statistics, sys
 
-PEER_PACKAGE, PEER_VERSION = "llama-cpp-python", "0.3.16"
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lacuna"
-IDLE_NEEDED = 0.95
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def run(command, **options):
-    """Runs a command and returns its standard output; its error text ends the program."""
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
-    if done.returncode:
-        sys.exit(f"{command[0]} failed ({done.returncode}): {done.stderr.strip()[-800:]}")
-    return done.stdout
-
-
-def build_peer(folder):
-    """The peer's programs, built with its own CMake for this machine."""
-    names = ("llama-bench", "llama-batched-bench", "llama-server")
-    binaries = folder / "build" / "bin"
-    if all((binaries / n).exists() for n in names):
-        return binaries
-    folder.mkdir(parents=True, exist_ok=True)
-    say(f"building {PEER_PACKAGE} {PEER_VERSION}'s llama.cpp in {folder} (about ten minutes)")
-    with tempfile.TemporaryDirectory() as work:
-        run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
-             "--no-build-isolation", "-d", work, f"{PEER_PACKAGE}=={PEER_VERSION}"])
-        sdist = next(pathlib.Path(work).glob("*.tar.gz"))
-        with tarfile.open(sdist) as archive:
-            archive.extractall(work)
-        source = next(pathlib.Path(work).glob("*/vendor/llama.cpp"))
-        target = folder / "llama.cpp"
-        if not target.exists():
-            source.rename(target)
-    run(["cmake", "-S", folder / "llama.cpp", "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release",
-         "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DBUILD_SHARED_LIBS=OFF"])
-    run(["cmake", "--build", folder / "build", "-j", str(os.cpu_count()), "--target", *names])
-    return binaries
-
-
-def idle_share(seconds=2.0):
-    """Share of all processor time that was idle over the next seconds."""
-    def read():
-        fields = [int(x) for x in open("/proc/stat").readline().split()[1:]]
-        return fields[3] + fields[4], sum(fields)
-    idle0, all0 = read()
-    time.sleep(seconds)
-    idle1, all1 = read()
-    return (idle1 - idle0) / max(1, all1 - all0)
+import peer
+from peer import CACHE, ROOT, run, say
 
 
 class Ours:
@@ -189,7 +140,7 @@ def main():
     ap.add_argument("--threads", default=os.cpu_count(), type=int)
     ap.add_argument("--repeats", default=5, type=int)
     ap.add_argument("--quick", action="store_true", help="fewer contexts and batch sizes")
-    ap.add_argument("--peer-dir", default=CACHE / f"peer-{PEER_VERSION}", type=pathlib.Path)
+    ap.add_argument("--peer-dir", default=peer.FOLDER, type=pathlib.Path)
     ap.add_argument("--no-peer", action="store_true")
     ap.add_argument("--busy", action="store_true", help="run although the machine is not idle")
     ap.add_argument("--json", type=pathlib.Path)
@@ -199,10 +150,8 @@ def main():
         if not needed.exists():
             sys.exit(f"{needed} is not there")
     ours = Ours(args)
-    engines = [ours] if args.no_peer else [ours, Peer(args, build_peer(args.peer_dir))]
-    idle = idle_share()
-    if idle < IDLE_NEEDED and not args.busy:
-        sys.exit(f"the machine is {idle:.0%} idle, {IDLE_NEEDED:.0%} is needed: stop what runs, or --busy")
+    engines = [ours] if args.no_peer else [ours, Peer(args, peer.build(args.peer_dir))]
+    idle = peer.demand_quiet(args.busy)
     results = measure(engines, args.repeats, args.quick)
     names = [e.name for e in engines]
     table(results, names)
@@ -215,7 +164,7 @@ def main():
     if args.json:
         args.json.write_text(json.dumps({
             "machine": platform.processor() or platform.machine(), "threads": args.threads,
-            "idle_before": idle, "read_gb_s": ours.bandwidth, "peer": PEER_VERSION,
+            "idle_before": idle, "read_gb_s": ours.bandwidth, "peer": peer.VERSION,
             "results": results}, indent=1, default=str) + "\n")
     if args.svg:
         svg(results, names, args.svg)
