@@ -307,10 +307,12 @@ static void pause_before(uint32_t tries)
 
 static lac_status give_up(transfer *t)
 {
-    char why[LAC_ERROR_TEXT_MAX / 2];
+    char why[LAC_ERROR_TEXT_MAX / 2], all[32] = "";
     snprintf(why, sizeof why, "%.150s", t->err->text[0] ? t->err->text : "no usable answer");
-    return lac_fail(t->err, LAC_EPEER, "%s; %llu of %llu bytes are here, the same command goes on",
-                    why, (unsigned long long)t->part.bytes, (unsigned long long)t->total);
+    if (t->total > 0)
+        snprintf(all, sizeof all, " of %llu", (unsigned long long)t->total);
+    return lac_fail(t->err, LAC_EPEER, "%s; %llu%s bytes are here, the same command goes on", why,
+                    (unsigned long long)t->part.bytes, all);
 }
 
 /* Tries until the file is whole or nothing comes any more. */
