@@ -16,41 +16,44 @@
 #include "plan/plan.h"
 
 #define MODEL LAC_TINY_DIR "/tiny-llama-f32.gguf"
-enum { LAYERS = 3, HARMLESS = 2 /* A1 */ };
+enum { LAYERS = 2, HARMLESS = 2 /* A1 */ };
 
 static char folder[64], harmless[128], state[128];
 static lac_prompt_set calibration, holdout;
 
 /* ---- inputs ---- */
 
-/* The model with the output projection of one attention at a part of its size. */
-static void harmless_write(float part)
+/* The model with the output projections of some attentions ("01": layers 0 and 1) at a part of
+ * their size. */
+static void harmless_write(const char *layers, float part)
 {
     lac_gguf *gguf = NULL;
     ck_assert_int_eq(lac_gguf_open(MODEL, &gguf, NULL), LAC_OK);
     lac_gguf_writer *writer = lac_gguf_writer_create(gguf);
-    lac_gguf_tensor small = {0};
-    float *data = NULL;
+    lac_gguf_tensor small[LAYERS];
+    float *data[LAYERS] = {NULL};
     for (size_t i = 0; i < lac_gguf_tensor_count(gguf); i++) {
         const lac_gguf_tensor *t = lac_gguf_tensor_at(gguf, i);
-        if (strcmp(t->name, "blk.1.attn_output.weight") != 0) {
+        uint32_t layer = strncmp(t->name, "blk.", 4) == 0 ? (uint32_t)(t->name[4] - '0') : LAYERS;
+        if (layer >= LAYERS || strcmp(t->name + 5, ".attn_output.weight") != 0 ||
+            !strchr(layers, t->name[4])) {
             lac_gguf_writer_tensor(writer, t->name, t, false);
             continue;
         }
         ck_assert_int_eq(t->type, LAC_TYPE_F32);
-        data = malloc(t->bytes);
+        data[layer] = malloc(t->bytes);
         for (size_t k = 0; k < t->elements; k++)
-            data[k] = ((const float *)t->data)[k] * part;
-        small = *t;
-        small.data = data;
-        lac_gguf_writer_tensor(writer, t->name, &small, false);
+            data[layer][k] = ((const float *)t->data)[k] * part;
+        small[layer] = *t;
+        small[layer].data = data[layer];
+        lac_gguf_writer_tensor(writer, t->name, &small[layer], false);
     }
-    ck_assert_ptr_nonnull(data);
     snprintf(harmless, sizeof harmless, "%s/harmless.gguf", folder);
     ck_assert_int_eq(lac_gguf_writer_write(writer, harmless, NULL), LAC_OK);
     lac_gguf_writer_destroy(&writer);
     lac_gguf_close(&gguf);
-    free(data);
+    for (int l = 0; l < LAYERS; l++)
+        free(data[l]);
 }
 
 /* Random words, of other letters in each set. */
@@ -86,7 +89,7 @@ static void setup(void)
     snprintf(folder, sizeof folder, "/tmp/lacuna-calibrate-%d", (int)getpid());
     ck_assert_int_eq(mkdir(folder, 0700), 0);
     snprintf(state, sizeof state, "%s/state", folder);
-    harmless_write(0.002f);
+    harmless_write("1", 0.002f);
     lac_buf a = {0}, b = {0};
     prompts_text(16, 4, "abcdefgh", &a);
     prompts_text(LAC_CALIBRATE_DOCUMENTS_MIN, 5, "ijklmnop0123456789", &b);
@@ -181,6 +184,63 @@ START_TEST(patches_make_up_for_the_unit)
     lac_calibrate_result_free(&with);
     lac_calibrate_result_free(&without);
     (void)unlink(state);
+}
+END_TEST
+
+/* Two units: the second patch is fitted to what the first left over. */
+START_TEST(patches_are_fitted_together)
+{
+    harmless_write("01", 0.03f);
+    lac_calibrate_options options = options_of(harmless);
+    options.tier = LAC_TIER_ECONOMY;
+    options.candidates = options.units_max = 2; /* the two attentions */
+    lac_calibrate_result *with = calibrated(&options);
+    (void)unlink(state);
+    options.patches = false;
+    lac_calibrate_result *without = calibrated(&options);
+    lac_mask both = {0};
+    lac_mask_set(&both, 0);
+    lac_mask_set(&both, 2);
+    const lac_calibrate_point *p = NULL, *q = NULL;
+    for (uint32_t i = 0; i < with->points_count; i++)
+        p = lac_mask_equal(&with->points[i].mask, &both) ? &with->points[i] : p;
+    for (uint32_t i = 0; i < without->points_count; i++)
+        q = lac_mask_equal(&without->points[i].mask, &both) ? &without->points[i] : q;
+    ck_assert(p && q);
+    ck_assert_msg(p->search_kl < 0.6 * q->search_kl, "%g with patches, %g without", p->search_kl,
+                  q->search_kl);
+    lac_calibrate_result_free(&with);
+    lac_calibrate_result_free(&without);
+    (void)unlink(state);
+}
+END_TEST
+
+/* Whatever the harm: a certificate is a bound within the tier, and the deepest there is. */
+START_TEST(certificates_keep_their_tier)
+{
+    static const float parts[] = {0.05f, 0.1f, 0.15f, 0.2f, 0.3f, 0.4f};
+    uint32_t near = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        harmless_write("01", parts[i]);
+        lac_calibrate_options options = options_of(harmless);
+        options.patches = false;
+        options.tier = LAC_TIER_ECONOMY;
+        lac_calibrate_result *r = calibrated(&options);
+        for (lac_tier tier = LAC_TIER_GOLD; tier < LAC_TIERS; tier++) {
+            uint32_t best = 0;
+            for (uint32_t p = 1; p < r->points_count; p++) {
+                bool within =
+                    r->points[p].measured && r->points[p].kl.high <= lac_tier_kl_max(tier);
+                near += r->points[p].measured && !within;
+                if (within && r->points[p].cost_saved > r->points[best].cost_saved)
+                    best = p;
+            }
+            ck_assert_uint_eq(r->certified[tier], best);
+        }
+        lac_calibrate_result_free(&r);
+        (void)unlink(state);
+    }
+    ck_assert_uint_gt(near, 0); /* some were measured and not good enough */
 }
 END_TEST
 
@@ -395,6 +455,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_harmless_unit_is_found, 0, 2);
     tcase_add_test(tcase, patches_make_up_for_the_unit);
+    tcase_add_test(tcase, patches_are_fitted_together);
+    tcase_add_test(tcase, certificates_keep_their_tier);
     tcase_add_test(tcase, nothing_is_certified_where_nothing_is_harmless);
     tcase_add_test(tcase, too_few_requests_certify_nothing);
     tcase_add_test(tcase, a_run_that_was_killed_ends_the_same);
