@@ -84,7 +84,7 @@ static void costs_make(lac__run *run)
     }
 }
 
-static lac_status run_open(const lac_calibrate_options *options, lac__run *out, lac_error *err)
+lac_status lac__run_open(const lac_calibrate_options *options, lac__run *out, lac_error *err)
 {
     uint32_t window = options->window;
     lac_engine_options engine = {.model_path = options->model_path,
@@ -121,7 +121,7 @@ static lac_status run_open(const lac_calibrate_options *options, lac__run *out, 
     return LAC_OK;
 }
 
-static void run_close(lac__run *run)
+void lac__run_close(lac__run *run)
 {
     lac_memo_close(&run->memo);
     lac_engine_destroy(&run->engine);
@@ -147,7 +147,7 @@ lac_status lac_calibrate(const lac_calibrate_options *options, lac_calibrate_res
     lac__search search = {0};
     lac_status status = options_check(options, err);
     if (status == LAC_OK)
-        status = run_open(options, &run, err);
+        status = lac__run_open(options, &run, err);
     if (status != LAC_OK)
         return status;
     lac_calibrate_result *result = lac_alloc(1, sizeof *result);
@@ -161,7 +161,7 @@ lac_status lac_calibrate(const lac_calibrate_options *options, lac_calibrate_res
     if (status == LAC_OK)
         status = lac__certify(&search, result, err);
     lac__search_close(&search);
-    run_close(&run);
+    lac__run_close(&run);
     if (status != LAC_OK)
         lac_calibrate_result_free(&result);
     else

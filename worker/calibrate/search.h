@@ -24,6 +24,13 @@ void lac__search_close(lac__search *search);
  */
 lac_status lac__search_run(lac__search *search, lac_calibrate_result *result, lac_error *err);
 
+/* Runs the full model over all windows and keeps its states at the candidates; a no-op when they
+ * are there. Called when a step needs them that the state file does not hold. LAC_ETOOBIG over 2
+ * GB. */
+lac_status lac__search_states(lac__search *search, lac_error *err);
+/* Where a candidate stands in the lists. */
+uint32_t lac__candidate_index(const lac__search *search, uint32_t unit);
+
 /* Patches for a mask, fitted unit by unit from the bottom: each also makes up for what those before
  * it left over. For each of `more` (candidates outside the mask, ascending) also the patch that it
  * would get. Both are zero without patches. */

@@ -43,6 +43,10 @@ typedef struct {
     uint64_t last_ns;
 } lac__run;
 
+/* Loads the model and opens the state file. `options` outlives the run. */
+lac_status lac__run_open(const lac_calibrate_options *options, lac__run *out, lac_error *err);
+void lac__run_close(lac__run *run);
+
 /* Cuts prompts into windows of at most `length` tokens, `tokens_max` in all (0 = no limit), spread
  * over the documents for which take(document) holds; `whole`: one window a prompt, its start, and
  * at most prompts_max of them (0 = all). Freed with lac__windows_free(). */
