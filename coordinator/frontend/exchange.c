@@ -130,6 +130,12 @@ static void act_submit(lac__exchange *x)
     lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
     msg.body.submit = x->api.submit;
     msg.body.submit.credit = LAC_HTTP_CREDIT;
+    const lac__request *asked = &x->conn->request;
+    memcpy(msg.body.submit.hint, asked->hint, sizeof asked->hint);
+    memcpy(msg.body.submit.force, asked->force, sizeof asked->force);
+    msg.body.submit.sparse = asked->sparse;
+    msg.body.submit.has_tier = asked->has_tier;
+    msg.body.submit.tier_max = asked->tier_max;
     x->quiet_ms = lac__frontend_now(x->frontend);
     for (uint32_t i = 0; i < x->answer.choices_count && !x->refused; i++) {
         lac__seat *seat = &x->seats[i];
@@ -149,10 +155,34 @@ static void put_event(lac__exchange *x, const lac_buf *text)
     x->quiet_ms = lac__frontend_now(x->frontend);
 }
 
+/* Known from the first tokens on: a stream that is opened by a ping does not have them. */
+static void class_headers(const lac__exchange *x, lac_buf *out)
+{
+    enum { SHOWN_MAX = 1024 };
+    const lac_run_account *a = &x->account;
+    if (!x->has_account)
+        return;
+    size_t length = strlen(x->mask);
+    lac_buf_printf(out, "X-Lacuna-Class: %s\r\n", a->class_name);
+    if (length <= SHOWN_MAX)
+        lac_buf_printf(out, "X-Lacuna-Mask: %s\r\n", x->mask);
+    else
+        lac_buf_text(out, "X-Lacuna-Mask: (too long for a header, see usage)\r\n");
+    lac_buf_printf(out, "X-Lacuna-Layers: active=%u total=%u skip=%.4f\r\n", a->active_layers,
+                   a->layers, (double)a->skip_rate);
+    lac_buf_printf(out, "X-Lacuna-Why: %s\r\nX-Lacuna-Request: %llu\r\n", a->why,
+                   (unsigned long long)x->request);
+    if (a->forced)
+        lac_buf_text(out, "X-Lacuna-Forced: true\r\n");
+}
+
 static void act_open(lac__exchange *x)
 {
     lac__response response = lac__conn_response(x->conn);
-    lac__response_stream(&response, lac__conn_out(x->conn));
+    lac_buf extra = {0};
+    class_headers(x, &extra);
+    lac__response_stream(&response, extra.length ? extra.data : "", lac__conn_out(x->conn));
+    lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, 200);
     x->quiet_ms = lac__frontend_now(x->frontend);
     if (!x->answer.chat)
@@ -210,16 +240,24 @@ static void act_gather(lac__exchange *x)
     (void)x; /* the answer holds it already */
 }
 
+static const lac_run_account *account_of(const lac__exchange *x)
+{
+    return x->has_account ? &x->account : NULL;
+}
+
 /* HEAD-like whole replies are the connection's matter: it also decides about keep-alive. */
 static void act_whole(lac__exchange *x)
 {
     lac_buf *body = &x->frontend->scratch;
     lac_buf_clear(body);
-    lac__answer_whole(&x->answer, &x->usage, body);
+    lac__answer_whole(&x->answer, &x->usage, account_of(x), body);
     lac__response response = lac__conn_response(x->conn);
     x->keep_alive = response.keep_alive;
-    lac__response_whole(&response, 200, "application/json", "", body->data, body->length,
-                        lac__conn_out(x->conn));
+    lac_buf extra = {0};
+    class_headers(x, &extra);
+    lac__response_whole(&response, 200, "application/json", extra.length ? extra.data : "",
+                        body->data, body->length, lac__conn_out(x->conn));
+    lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, 200);
 }
 
@@ -231,7 +269,7 @@ static void act_last(lac__exchange *x)
     lac_buf *out = lac__conn_out(x->conn), *chunk = &x->frontend->scratch;
     if (x->answer.include_usage) {
         lac_buf_clear(chunk);
-        lac__answer_usage(&x->answer, &x->usage, chunk);
+        lac__answer_usage(&x->answer, &x->usage, account_of(x), chunk);
         lac__response_event(&response, chunk->data, chunk->length, out);
     }
     lac__response_event(&response, done, sizeof done - 1, out);
@@ -322,6 +360,7 @@ static void end(lac__exchange *x)
     conn->exchange = here ? NULL : conn->exchange;
     lac__api_free(&x->api);
     lac__answer_free(&x->answer);
+    free(x->mask);
     free(x);
     if (here)
         lac__conn_finish(conn, keep_alive);
@@ -490,10 +529,36 @@ void lac__exchanges_run(lac_frontend *frontend)
 
 /* ---- what the core says ---- */
 
+/* Its mask is the message's, so it is copied. */
+static void note_account(lac__exchange *x, const lac_run_account *account)
+{
+    if (!account)
+        return;
+    const char *mask = account->mask ? account->mask : "";
+    free(x->mask);
+    x->mask = lac_strndup(mask, strlen(mask));
+    x->account = *account;
+    x->account.mask = x->mask;
+    x->has_account = true;
+}
+
+/* Of several choices the work adds up; the rest is that of the one that ended last. */
+static void note_end(lac__exchange *x, const lac_run_account *account)
+{
+    lac_run_account before = x->account;
+    note_account(x, account);
+    if (!account || !x->finished)
+        return;
+    x->account.flops += before.flops;
+    x->account.kv_bytes += before.kv_bytes;
+}
+
 static void note_tokens(lac__seat *seat, const lac_tokens *tokens)
 {
     lac__exchange *x = seat->exchange;
     uint32_t index = seat_index(seat);
+    if (!x->finished)
+        note_account(x, tokens->account);
     seat->taken++;
     if (lac__answer_add(&x->answer, index, &tokens->chunk) || x->refused)
         return;
@@ -531,6 +596,7 @@ static void note_done(lac__seat *seat, const lac_done *done)
         note_refused(seat, LAC_EINTERNAL, 0, "the request failed on the server");
         return;
     }
+    note_end(x, done->account);
     x->answer.choices[seat_index(seat)].finish = done->finish;
     /* Of the prompt, what the first choice found cached: the others may have found its work. */
     bool first = x->finished++ == 0;
@@ -547,9 +613,11 @@ void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
     switch (msg->envelope.type) {
     case LAC_MSG_ACCEPTED:
         seat = stream_find(frontend, msg->body.accepted.stream);
-        if (seat)
-            memcpy(seat->exchange->answer.model, msg->body.accepted.model,
-                   sizeof seat->exchange->answer.model);
+        if (seat) {
+            lac__exchange *x = seat->exchange;
+            x->request = msg->body.accepted.request;
+            memcpy(x->answer.model, msg->body.accepted.model, sizeof x->answer.model);
+        }
         return;
     case LAC_MSG_TOKENS:
         seat = stream_find(frontend, msg->body.tokens.stream);

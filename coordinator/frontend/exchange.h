@@ -55,8 +55,12 @@ struct lac__exchange {
     bool done;                        /* all of them */
     bool refused;                     /* one was, which ends all */
     lac_usage usage;                  /* of the finished ones, the prompt counted once */
-    uint64_t quiet_ms;                /* since when nothing was written */
-    bool keep_alive;                  /* the connection may serve another request afterwards */
+    uint64_t request;                 /* the core's number of the first choice; 0 = not known */
+    bool has_account;                 /* what it runs as is known: from the first tokens on */
+    lac_run_account account;
+    char *mask;        /* of the account */
+    uint64_t quiet_ms; /* since when nothing was written */
+    bool keep_alive;   /* the connection may serve another request afterwards */
     bool dirty;
     lac__exchange *dirty_prev, *dirty_next;
 };

@@ -224,14 +224,31 @@ static void finish_reason(lac_finish finish, lac_buf *out)
         lac_buf_printf(out, ",\"finish_reason\":\"%s\"}", lac_finish_name(finish));
 }
 
-static void usage_object(const lac_usage *usage, lac_buf *out)
+static void account_object(const lac_run_account *a, lac_buf *out)
+{
+    const char *mask = a->mask ? a->mask : "";
+    lac_buf_printf(out,
+                   ",\"lacuna\":{\"class\":\"%s\",\"mask\":\"%s\",\"layers\":%u,"
+                   "\"active_layers\":%u,\"skip_rate\":%.9g,\"cost_skip_rate\":%.9g,"
+                   "\"flops\":%.17g,\"kv_bytes\":%llu,\"forced\":%s,\"why\":",
+                   a->class_name, mask, a->layers, a->active_layers, (double)a->skip_rate,
+                   (double)a->cost_skip_rate, a->flops, (unsigned long long)a->kv_bytes,
+                   a->forced ? "true" : "false");
+    lac_buf_json(out, a->why, strlen(a->why));
+    lac_buf_text(out, "}");
+}
+
+static void usage_object(const lac_usage *usage, const lac_run_account *account, lac_buf *out)
 {
     lac_buf_printf(out,
                    ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
-                   "\"total_tokens\":%llu,\"prompt_tokens_details\":{\"cached_tokens\":%u}}",
+                   "\"total_tokens\":%llu,\"prompt_tokens_details\":{\"cached_tokens\":%u}",
                    usage->prompt_tokens, usage->completion_tokens,
                    (unsigned long long)usage->prompt_tokens + usage->completion_tokens,
                    usage->cached_tokens);
+    if (account)
+        account_object(account, out);
+    lac_buf_text(out, "}");
 }
 
 static void whole_choice(const lac__answer *answer, uint32_t index, lac_buf *out)
@@ -246,7 +263,8 @@ static void whole_choice(const lac__answer *answer, uint32_t index, lac_buf *out
     finish_reason(choice->finish, out);
 }
 
-void lac__answer_whole(const lac__answer *answer, const lac_usage *usage, lac_buf *out)
+void lac__answer_whole(const lac__answer *answer, const lac_usage *usage,
+                       const lac_run_account *account, lac_buf *out)
 {
     head(answer, false, out);
     for (uint32_t i = 0; i < answer->choices_count; i++) {
@@ -255,7 +273,7 @@ void lac__answer_whole(const lac__answer *answer, const lac_usage *usage, lac_bu
         whole_choice(answer, i, out);
     }
     lac_buf_text(out, "]");
-    usage_object(usage, out);
+    usage_object(usage, account, out);
     lac_buf_text(out, "}");
 }
 
@@ -297,10 +315,11 @@ void lac__answer_last(const lac__answer *answer, uint32_t index, lac_buf *out)
     end_chunk(answer, answer->choices[index].finish, out);
 }
 
-void lac__answer_usage(const lac__answer *answer, const lac_usage *usage, lac_buf *out)
+void lac__answer_usage(const lac__answer *answer, const lac_usage *usage,
+                       const lac_run_account *account, lac_buf *out)
 {
     head(answer, true, out);
     lac_buf_text(out, "]");
-    usage_object(usage, out);
+    usage_object(usage, account, out);
     lac_buf_text(out, "}");
 }

@@ -43,13 +43,16 @@ bool lac__answer_pending(const lac__answer *answer);
 void lac__choice_clear(lac__answer_choice *choice); /* forgets what was written */
 void lac__answer_free(lac__answer *answer);
 
-/* The whole object of a reply that is not streamed. */
-void lac__answer_whole(const lac__answer *answer, const lac_usage *usage, lac_buf *out);
+/* The whole object of a reply that is not streamed. The account (NULL = none is known) goes into
+ * usage as "lacuna". */
+void lac__answer_whole(const lac__answer *answer, const lac_usage *usage,
+                       const lac_run_account *account, lac_buf *out);
 /* One chunk of a stream of one choice: the first carries the role, the last the reason, those
  * between the text. */
 void lac__answer_first(const lac__answer *answer, uint32_t index, lac_buf *out);
 void lac__answer_chunk(const lac__answer *answer, uint32_t index, lac_buf *out);
 void lac__answer_last(const lac__answer *answer, uint32_t index, lac_buf *out);
-void lac__answer_usage(const lac__answer *answer, const lac_usage *usage, lac_buf *out);
+void lac__answer_usage(const lac__answer *answer, const lac_usage *usage,
+                       const lac_run_account *account, lac_buf *out);
 
 #endif

@@ -76,6 +76,42 @@ static void take_id(lac__request *r)
     memcpy(r->id, r->value, r->value_length + 1);
 }
 
+static bool is_name(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!(*c >= '0' && *c <= '9') && !(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') &&
+            !strchr("._-", *c))
+            return false;
+    return *text != '\0';
+}
+
+/* What shapes the choice of a class; 0 also for a header that is none of these. */
+static int take_class_header(lac__request *r)
+{
+    if (strcasecmp(r->name, "x-lacuna-hint") == 0) {
+        /* One too long stays too long: the core counts it. */
+        snprintf(r->hint, sizeof r->hint, "%.*s", LAC_HINT_TEXT_MAX, r->value);
+    } else if (strcasecmp(r->name, "x-lacuna-sparse") == 0) {
+        bool on = strcasecmp(r->value, "true") == 0;
+        if (!on && strcasecmp(r->value, "false") != 0)
+            return fail(r, 400, "bad_header", "X-Lacuna-Sparse",
+                        "header X-Lacuna-Sparse is unknown, allowed true or false");
+        r->sparse = on ? LAC_SPARSE_ON : LAC_SPARSE_OFF;
+    } else if (strcasecmp(r->name, "x-lacuna-class") == 0) {
+        if (r->value_cut || r->value_length > LAC_NAME_MAX || !is_name(r->value))
+            return fail(r, 400, "bad_header", "X-Lacuna-Class",
+                        "header X-Lacuna-Class is no name of a class, allowed A-Z a-z 0-9 . _ -");
+        memcpy(r->force, r->value, r->value_length + 1);
+    } else if (strcasecmp(r->name, "x-lacuna-tier") == 0) {
+        r->has_tier = true;
+        r->tier_max = LAC_TIER_NONE;
+        if (strcasecmp(r->value, "none") != 0 && !lac_tier_parse(r->value, &r->tier_max))
+            return fail(r, 400, "bad_header", "X-Lacuna-Tier",
+                        "header X-Lacuna-Tier is unknown, allowed none, gold, standard, economy");
+    }
+    return 0;
+}
+
 static int take_header(lac__request *r)
 {
     if (r->name_length >= sizeof r->name)
@@ -95,6 +131,8 @@ static int take_header(lac__request *r)
             return fail(r, 417, "bad_header", "Expect",
                         "header Expect is unknown, allowed only 100-continue");
         r->expect_continue = true;
+    } else if (strncasecmp(r->name, "x-lacuna-", 9) == 0) {
+        return take_class_header(r);
     }
     return 0;
 }

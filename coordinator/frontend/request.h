@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/msg.h"
 #include "errors.h"
 
 _Static_assert(LLHTTP_STRICT_MODE == 1, "llhttp without strict mode lets requests be smuggled");
@@ -33,6 +34,12 @@ typedef struct {
     uint8_t method; /* a llhttp_method_t */
     bool http10, keep_alive, expects_body, expect_continue;
     char id[LAC__REQUEST_ID_MAX + 1]; /* X-Request-Id when it came and is valid, else "" */
+
+    /* X-Lacuna-…: which class is asked for; the core judges them. */
+    char hint[LAC_HINT_TEXT_MAX + 1], force[LAC_NAME_MAX + 1];
+    lac_sparse sparse;
+    bool has_tier;
+    lac_tier tier_max;
 
     bool discard_body; /* set by the owner: count the body, do not keep it */
     lac_buf body;

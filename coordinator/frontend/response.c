@@ -50,13 +50,14 @@ void lac__response_whole(const lac__response *response, int http, const char *ty
         lac_buf_add(out, body, length);
 }
 
-void lac__response_stream(const lac__response *response, lac_buf *out)
+void lac__response_stream(const lac__response *response, const char *extra, lac_buf *out)
 {
     status_line(response, 200, "text/event-stream", out);
     lac_buf_text(out, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
     if (!response->http10)
         lac_buf_text(out, "Transfer-Encoding: chunked\r\n");
     connection_line(response, response->keep_alive && !response->http10, out);
+    lac_buf_text(out, extra);
     lac_buf_text(out, "\r\n");
 }
 

@@ -19,7 +19,7 @@ void lac__response_whole(const lac__response *response, int http, const char *ty
                          const char *extra, const char *body, size_t length, lac_buf *out);
 /* The head of an event stream; its events go through the next two. HTTP/1.0 streams are unframed
  * and end with the connection. */
-void lac__response_stream(const lac__response *response, lac_buf *out);
+void lac__response_stream(const lac__response *response, const char *extra, lac_buf *out);
 /* "data: TEXT" and a blank line; TEXT holds no line break. */
 void lac__response_event(const lac__response *response, const char *text, size_t length,
                          lac_buf *out);

@@ -34,6 +34,7 @@ int cli_keys(int argc, char **argv, const char *endpoint);
 int cli_scale(int argc, char **argv, const char *endpoint);
 int cli_drain(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
+int cli_plan(int argc, char **argv, const char *endpoint);
 
 /* ---- status.c ---- */
 
@@ -96,6 +97,7 @@ typedef struct {
     unsigned *tokens; /* malloc'd */
     size_t tokens_count;
     char finish[16];
+    char *account; /* malloc'd: what it ran, as one line; NULL when nobody said */
     unsigned prompt_tokens, completion_tokens, cached_tokens;
 } cli_answer;
 void cli_answer_free(cli_answer *answer);

@@ -13,7 +13,8 @@ static const cli_command commands[] = {
     {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
     {"drain", "GROUP", "take a group out of service, no request lost", cli_drain},
     {"keys", "new FILE", "make keys for coordinators, workers and clients", cli_keys},
-    {"path", "explain", "how a prompt is judged, and which class it gets", cli_path},
+    {"path", "explain | force", "how a prompt is judged, and which class it gets", cli_path},
+    {"plan", "show", "the classes that are known, with certificates and guards", cli_plan},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -49,8 +49,14 @@ static int print_path(const char *answer)
         printf("length       more than 32768 tokens\n");
     printf("fingerprint  %s\n", text(path, "fingerprint"));
     printf("class        %s: %s\n", text(path, "class"), text(path, "class_reason"));
-    printf("entropy      %.2f bits a byte\n", bits);
-    print_features(features);
+    if (*text(path, "mask"))
+        printf("left out     %s\n", text(path, "mask"));
+    if (json_object_get(path, "group"))
+        printf("group        %s\n", text(path, "group"));
+    if (json_object_size(features)) {
+        printf("entropy      %.2f bits a byte\n", bits);
+        print_features(features);
+    }
     json_decref(path);
     return CLI_OK;
 }
@@ -68,50 +74,100 @@ static char *read_input(size_t *length)
     return NULL;
 }
 
-static int explain(const char *endpoint, const char *prompt, bool json)
+/* What a command asks, once connected. */
+typedef struct {
+    const char *prompt; /* NULL without */
+    size_t length;
+    unsigned long long request; /* 0 without */
+    const char *force;          /* "off" ends it; NULL without */
+} question;
+
+static int answered(lac_client *client, const char *endpoint, const question *q, char **answer)
 {
-    size_t length = strlen(prompt);
-    char *input = NULL, *answer = NULL;
-    if (!strcmp(prompt, "-")) {
-        input = read_input(&length);
-        if (!input)
-            return cli_misuse("path", "standard input has more than %d bytes", STDIN_MAX);
-        prompt = input;
-    }
+    int rc = q->force     ? lac_client_force(client, strcmp(q->force, "off") ? q->force : NULL,
+                                             TIMEOUT_MS, answer)
+             : q->request ? lac_client_path_of(client, q->request, TIMEOUT_MS, answer)
+                          : lac_client_path(client, q->prompt, q->length, TIMEOUT_MS, answer);
+    return rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
+}
+
+static int ask(const char *endpoint, const question *q, bool json)
+{
     lac_client *client = NULL;
+    char *answer = NULL;
     int code = cli_connect(endpoint, &client);
-    if (!code) {
-        int rc = lac_client_path(client, prompt, length, TIMEOUT_MS, &answer);
-        code = rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
-    }
+    if (!code)
+        code = answered(client, endpoint, q, &answer);
     if (!code && json)
         puts(answer);
+    else if (!code && q->force)
+        printf(strcmp(q->force, "off") ? "every request runs as %s from now on; `lacuna path force "
+                                         "off` ends it\n"
+                                       : "classes are decided again%.0s\n",
+               q->force);
     else if (!code)
         code = print_path(answer);
     if (!code && fflush(stdout))
         code = CLI_FAILED;
     free(answer);
-    free(input);
     lac_client_close(&client);
     return code;
+}
+
+static int explain(const char *endpoint, const char *prompt, bool json)
+{
+    question q = {.prompt = prompt, .length = strlen(prompt)};
+    char *input = NULL;
+    if (!strcmp(prompt, "-")) {
+        q.prompt = input = read_input(&q.length);
+        if (!input)
+            return cli_misuse("path", "standard input has more than %d bytes", STDIN_MAX);
+    }
+    int code = ask(endpoint, &q, json);
+    free(input);
+    return code;
+}
+
+/* Decimal, or hexadecimal as the coordinator's log has it with 0x before it. */
+static bool parse_request(const char *word, unsigned long long *out)
+{
+    char *end;
+    *out = strtoull(word, &end, 0);
+    return *word != '-' && end != word && !*end && *out;
 }
 
 int cli_path(int argc, char **argv, const char *endpoint)
 {
     bool json = false;
-    const cli_option options[] = {{.name = "json", .help = "print it as JSON", .out = &json}};
-    const cli_spec spec = {"path", "explain PROMPT | -",
+    const char *request = NULL;
+    const cli_option options[] = {
+        {.name = "json", .help = "print it as JSON", .out = &json},
+        {"request", "ID", "explain how a request of lately was judged, instead of a prompt",
+         CLI_TEXT, &request, 0, 0}};
+    const cli_spec spec = {"path",
+                           "explain PROMPT | explain - | explain --request ID | force CLASS",
                            "Shows how the coordinator judges a prompt (- reads it from standard "
                            "input): its features, the\ninput type and the steps of the tree that "
                            "led there, the task its words name, the\nfingerprint, and the class "
-                           "with the reason for it. The prompt is not served.\n",
-                           options, 1};
+                           "with the reason for it. The prompt is not served.\n"
+                           "`force` runs every request as one class, certified or not (\"off\" "
+                           "ends it), where the\ncoordinator was started with --allow-force.\n",
+                           options, 2};
     const char *words[2];
     size_t count;
     int code = cli_parse(&spec, argc, argv, &endpoint, words, 2, &count);
     if (code >= 0)
         return code;
-    if (count != 2 || strcmp(words[0], "explain") != 0)
-        return cli_misuse("path", "allowed: explain PROMPT, explain -");
-    return explain(endpoint, words[1], json);
+    bool force = count == 2 && !strcmp(words[0], "force");
+    question q = {.force = force ? words[1] : NULL};
+    if (force && !request)
+        return ask(endpoint, &q, json);
+    if (!count || strcmp(words[0], "explain") != 0 || (count == 2) == (request != NULL))
+        return cli_misuse("path", "allowed: explain PROMPT, explain -, explain --request ID, "
+                                  "force CLASS, force off");
+    if (!request)
+        return explain(endpoint, words[1], json);
+    if (!parse_request(request, &q.request))
+        return cli_misuse("path", "--request is '%s', allowed: a number from 1 up", request);
+    return ask(endpoint, &q, json);
 }

@@ -107,6 +107,7 @@ int cli_fail(const char *endpoint, int code, unsigned retry_after_ms)
 void cli_answer_free(cli_answer *answer)
 {
     free(answer->text);
+    free(answer->account);
     free(answer->tokens);
     *answer = (cli_answer){0};
 }
@@ -144,6 +145,22 @@ static void append(cli_answer *answer, const lac_client_piece *piece)
     answer->tokens_count += piece->tokens_count;
 }
 
+static void take_account(lac_stream *stream, cli_answer *answer)
+{
+    lac_client_account a;
+    if (lac_stream_account(stream, &a) != LAC_CLIENT_OK)
+        return;
+    int length =
+        asprintf(&answer->account,
+                 "class %s%s%s%s%s: %s; %u of %u layers active, skipped %.1f %% of units, "
+                 "%.1f %% of cost, %.3g FLOPs, %llu KV bytes",
+                 a.class_name, *a.mask ? " (" : "", a.mask, *a.mask ? ")" : "",
+                 a.forced ? ", forced" : "", a.why, a.active_layers, a.layers, 100 * a.skip_rate,
+                 100 * a.cost_skip_rate, a.flops, (unsigned long long)a.kv_bytes);
+    if (length < 0)
+        answer->account = NULL;
+}
+
 /* Waits in short turns, because the interrupt may come to any thread. */
 static int read_answer(lac_stream *stream, FILE *live, cli_answer *answer)
 {
@@ -167,6 +184,7 @@ static int read_answer(lac_stream *stream, FILE *live, cli_answer *answer)
     snprintf(answer->finish, sizeof answer->finish, "%s", piece.finish);
     lac_stream_usage(stream, &answer->prompt_tokens, &answer->completion_tokens);
     answer->cached_tokens = lac_stream_cached_tokens(stream);
+    take_account(stream, answer);
     if (unwritable)
         fprintf(stderr, "lacuna: the answer cannot be written: %s\n", strerror(errno));
     return unwritable ? LAC_CLIENT_FAILED : LAC_CLIENT_OK;

@@ -55,6 +55,28 @@ static void print_group(const json_t *before, const json_t *after, const json_t 
            rate(before, after, group), beat);
 }
 
+/* Groups × classes, when some group has more than full. */
+static void print_classes(const json_t *groups)
+{
+    bool any = false;
+    size_t i, k;
+    const json_t *group, *class;
+    json_array_foreach(groups, i, group) any |=
+        json_array_size(json_object_get(group, "classes")) > 1;
+    if (!any)
+        return;
+    printf("\n%-10s %-20s %8s %8s %9s %9s %12s\n", "GROUP", "CLASS", "RUNNING", "LAYERS", "SKIPPED",
+           "BY COST", "TOKENS");
+    json_array_foreach(groups, i, group)
+        json_array_foreach(json_object_get(group, "classes"), k, class)
+            printf("%-10s %-20s %8d %8d %8.1f%% %8.1f%% %12lld\n", text(group, "id"),
+                   text(class, "name"), (int)number(class, "running"),
+                   (int)number(class, "active_layers"),
+                   100 * json_number_value(json_object_get(class, "skip_rate")),
+                   100 * json_number_value(json_object_get(class, "cost_skip_rate")),
+                   (long long)number(class, "tokens"));
+}
+
 static void print_table(const json_t *before, const json_t *after)
 {
     json_int_t up_s = number(after, "uptime_ms") / 1000;
@@ -74,6 +96,7 @@ static void print_table(const json_t *before, const json_t *after)
     size_t i;
     const json_t *group;
     json_array_foreach(groups, i, group) print_group(before, after, group);
+    print_classes(groups);
 }
 
 int cli_status_table(const char *first, const char *second)

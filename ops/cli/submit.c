@@ -68,9 +68,16 @@ static int finish_text(const cli_answer *answer)
     return fflush(stdout) ? CLI_FAILED : CLI_OK;
 }
 
-static int ask(const char *endpoint, const cli_sampling *sampling, bool raw, bool json,
+/* What is asked for besides the text. */
+typedef struct {
+    bool raw, json, verbose, sparse, full;
+    const char *class_name, *hint;
+} wishes;
+
+static int ask(const char *endpoint, const cli_sampling *sampling, const wishes *w,
                const char *prompt)
 {
+    bool raw = w->raw, json = w->json;
     lac_client *client = NULL;
     int code = cli_connect(endpoint, &client);
     if (code)
@@ -78,6 +85,9 @@ static int ask(const char *endpoint, const cli_sampling *sampling, bool raw, boo
     const lac_client_message messages[] = {{"system", sampling->system}, {"user", prompt}};
     lac_client_request request = LAC_CLIENT_REQUEST_INIT;
     cli_sampling_apply(sampling, &request);
+    request.hint = w->hint;
+    request.class_name = w->class_name;
+    request.sparse = w->full ? -1 : w->sparse;
     if (raw) {
         request.prompt = prompt;
     } else {
@@ -90,6 +100,8 @@ static int ask(const char *endpoint, const cli_sampling *sampling, bool raw, boo
         code = json ? print_json(&answer) : finish_text(&answer);
     else if (!json)
         finish_text(&answer);
+    if (w->verbose && answer.account)
+        fprintf(stderr, "%s\n", answer.account);
     if (code == CLI_OK && !strcmp(answer.finish, "cancel"))
         code = cli_interrupted ? CLI_INTERRUPTED : CLI_FAILED;
     cli_answer_free(&answer);
@@ -100,20 +112,37 @@ static int ask(const char *endpoint, const cli_sampling *sampling, bool raw, boo
 int cli_submit(int argc, char **argv, const char *endpoint)
 {
     cli_sampling sampling;
-    bool raw = false, json = false;
-    cli_option options[CLI_SAMPLING_OPTIONS + 2];
+    wishes w = {0};
+    enum { OWN = 7, ALL = CLI_SAMPLING_OPTIONS + OWN };
+    cli_option options[ALL];
     cli_sampling_options(&sampling, options);
-    options[CLI_SAMPLING_OPTIONS] =
-        (cli_option){.name = "raw",
-                     .help = "continue the text as it is, without the chat template",
-                     .out = &raw};
-    options[CLI_SAMPLING_OPTIONS + 1] = (cli_option){
-        .name = "json", .help = "print one JSON object at the end instead of text", .out = &json};
+    const cli_option own[OWN] = {
+        {.name = "raw",
+         .help = "continue the text as it is, without the chat template",
+         .out = &w.raw},
+        {.name = "json",
+         .help = "print one JSON object at the end instead of text",
+         .out = &w.json},
+        {.name = "verbose",
+         .help = "say at the end (on standard error) what the request ran; also -v",
+         .out = &w.verbose},
+        {.name = "sparse", .help = "run as a certified class, if there is one", .out = &w.sparse},
+        {.name = "full", .help = "leave nothing out", .out = &w.full},
+        {"class", "NAME", "run as that class, certified or not, where the server allows it",
+         CLI_TEXT, &w.class_name, 0, 0},
+        {"hint", "HINT", "advise a class by the 32 characters `lacuna plan show` prints", CLI_TEXT,
+         &w.hint, 0, 0},
+    };
+    memcpy(options + CLI_SAMPLING_OPTIONS, own, sizeof own);
     const cli_spec spec = {
         "submit", "[OPTIONS] PROMPT | -",
         "Sends PROMPT (\"-\": standard input) as a user's message and prints the "
         "answer as it comes.\nCtrl-C stops the answer.\n",
-        options, CLI_SAMPLING_OPTIONS + 2};
+        options, ALL};
+    static char verbose[] = "--verbose";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (!strcmp(argv[i], "-v")) /* the one short form there is */
+            argv[i] = verbose;
     const char *words[1];
     size_t count;
     int code = cli_parse(&spec, argc, argv, &endpoint, words, 1, &count);
@@ -122,14 +151,16 @@ int cli_submit(int argc, char **argv, const char *endpoint)
     if (count == 0)
         return cli_misuse("submit",
                           "no prompt is given: name one in quotes, or - for standard input");
-    if (raw && sampling.system)
+    if (w.sparse && w.full)
+        return cli_misuse("submit", "--sparse is given with --full, allowed: one of them");
+    if (w.raw && sampling.system)
         return cli_misuse("submit", "--system is given with --raw, allowed: one of them");
 
     cli_catch_interrupts();
     char *input = NULL;
     if (!strcmp(words[0], "-") && !(input = read_input()))
         return cli_interrupted ? CLI_INTERRUPTED : CLI_USAGE;
-    code = ask(endpoint, &sampling, raw, json, input ? input : words[0]);
+    code = ask(endpoint, &sampling, &w, input ? input : words[0]);
     free(input);
     return code;
 }

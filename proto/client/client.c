@@ -191,6 +191,35 @@ int lac_client_path(lac_client *client, const char *text, size_t length, int tim
     return ask(client, &q, timeout_ms, json);
 }
 
+int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms, char **json)
+{
+    if (!client || !json || !request)
+        return client_fail(LAC_CLIENT_INVALID, "client or json is NULL, or request is 0");
+    client_question q = {.type = LAC_MSG_PATH_QUERY, .reply = LAC_MSG_PATH_REPLY};
+    q.msg.body.path_query.request = request;
+    return ask(client, &q, timeout_ms, json);
+}
+
+int lac_client_plan(lac_client *client, int timeout_ms, char **json)
+{
+    if (!client || !json)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
+    client_question q = {.type = LAC_MSG_PLAN_QUERY, .reply = LAC_MSG_PLAN_REPLY};
+    return ask(client, &q, timeout_ms, json);
+}
+
+int lac_client_force(lac_client *client, const char *class_name, int timeout_ms, char **json)
+{
+    if (!client || !json)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
+    client_question q = {.type = LAC_MSG_PATH_FORCE, .reply = LAC_MSG_PLAN_REPLY};
+    lac_path_force *force = &q.msg.body.path_force;
+    if (class_name &&
+        snprintf(force->class_name, sizeof force->class_name, "%s", class_name) > LAC_NAME_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "class_name has more than %d bytes", LAC_NAME_MAX);
+    return ask(client, &q, timeout_ms, json);
+}
+
 int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_max, int timeout_ms,
                      char **json)
 {

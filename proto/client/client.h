@@ -62,6 +62,9 @@ struct lac_stream {
     uint32_t owed;                     /* taken by the user, not yet granted again */
     uint32_t next_pos;
     lac_usage usage;
+    bool has_account;
+    lac_run_account account;
+    char *masks[2]; /* of the account, and of the one before, which the user may still read */
     lac_finish finish;
     uint32_t retry_after_ms;
     int result; /* LAC_CLIENT_OK: finished as `finish` says */
@@ -115,6 +118,8 @@ void stream_end(lac_stream *stream, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* With the lock held, internal thread: takes a chunk in, or ends the stream if it does not fit. */
 void stream_add(lac_stream *stream, const lac_chunk *chunk);
+/* With the lock held: what the coordinator says it runs; NULL changes nothing. */
+void stream_account(lac_stream *stream, const lac_run_account *account);
 /* With the lock held. Takes it out of its client's table and frees it. */
 void stream_free(lac_stream *stream);
 
@@ -135,6 +140,7 @@ void inbound_lost(lac_client *client, const char *why);
 /* malloc'd. */
 char *status_json(const lac_status_reply *reply);
 char *path_json(const lac_path_reply *reply);
+char *plan_json(const lac_plan_reply *reply);
 char *ordered_json(const lac_ordered *reply);
 
 /* ---- client.c ---- */

@@ -57,6 +57,7 @@ static void take_done(lac_stream *stream, const lac_done *done)
     if (stream->state == STREAM_ENDED)
         return;
     stream->usage = done->usage;
+    stream_account(stream, done->account);
     stream->finish = done->finish;
     stream_end(stream, LAC_CLIENT_OK, "no error");
 }
@@ -78,6 +79,7 @@ static void answer(lac_client *client, uint64_t id, const lac_msg *msg)
     switch (msg->envelope.type) {
     case LAC_MSG_STATUS_REPLY: q->json = status_json(&msg->body.status_reply); break;
     case LAC_MSG_PATH_REPLY: q->json = path_json(&msg->body.path_reply); break;
+    case LAC_MSG_PLAN_REPLY: q->json = plan_json(&msg->body.plan_reply); break;
     case LAC_MSG_ORDERED: q->json = ordered_json(&msg->body.ordered); break;
     case LAC_MSG_REFUSED:
         q->result = code_of(&msg->body.refused);
@@ -102,8 +104,10 @@ void inbound_message(lac_client *client, const lac_msg *msg)
         break;
     case LAC_MSG_TOKENS:
         stream = find(client, msg->body.tokens.stream);
-        if (stream)
+        if (stream) {
+            stream_account(stream, msg->body.tokens.account);
             stream_add(stream, &msg->body.tokens.chunk);
+        }
         break;
     case LAC_MSG_DONE:
         stream = find(client, msg->body.done.stream);
@@ -115,6 +119,7 @@ void inbound_message(lac_client *client, const lac_msg *msg)
         answer(client, msg->body.refused.stream, msg);
         break;
     case LAC_MSG_STATUS_REPLY: answer(client, msg->body.status_reply.stream, msg); break;
+    case LAC_MSG_PLAN_REPLY: answer(client, msg->body.plan_reply.stream, msg); break;
     case LAC_MSG_PATH_REPLY: answer(client, msg->body.path_reply.stream, msg); break;
     case LAC_MSG_ORDERED: answer(client, msg->body.ordered.stream, msg); break;
     default: break; /* of a newer minor version, or of another plane */

@@ -83,6 +83,8 @@ static void set_stream(client_question *q)
     switch (q->type) {
     case LAC_MSG_STATUS_QUERY: q->msg.body.status_query.stream = q->id; break;
     case LAC_MSG_PATH_QUERY: q->msg.body.path_query.stream = q->id; break;
+    case LAC_MSG_PLAN_QUERY: q->msg.body.plan_query.stream = q->id; break;
+    case LAC_MSG_PATH_FORCE: q->msg.body.path_force.stream = q->id; break;
     case LAC_MSG_SCALE: q->msg.body.scale.stream = q->id; break;
     case LAC_MSG_DRAIN_GROUP: q->msg.body.drain_group.stream = q->id; break;
     default: LAC_ASSERT(!"a question of a known type");

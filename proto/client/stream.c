@@ -95,6 +95,24 @@ static int fill_sampling(const lac_client_request *request, lac_sampling *out)
     return LAC_CLIENT_OK;
 }
 
+/* Fields that a program made with an older header does not have. */
+static int fill_class(const lac_client_request *request, lac_submit *out)
+{
+    if (request->size < sizeof *request)
+        return LAC_CLIENT_OK;
+    /* A hint of the wrong length is the server's to judge and to count. */
+    if (request->hint &&
+        snprintf(out->hint, sizeof out->hint, "%s", request->hint) > LAC_HINT_TEXT_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "hint has more than %d bytes", LAC_HINT_TEXT_MAX);
+    if (request->class_name &&
+        snprintf(out->force, sizeof out->force, "%s", request->class_name) > LAC_NAME_MAX)
+        return client_fail(LAC_CLIENT_INVALID, "class_name has more than %d bytes", LAC_NAME_MAX);
+    out->sparse = request->sparse > 0   ? LAC_SPARSE_ON
+                  : request->sparse < 0 ? LAC_SPARSE_OFF
+                                        : LAC_SPARSE_DEFAULT;
+    return LAC_CLIENT_OK;
+}
+
 static int fill_submit(const lac_client_request *request, lac_stream *stream)
 {
     lac_submit *out = stream->submit;
@@ -103,7 +121,9 @@ static int fill_submit(const lac_client_request *request, lac_stream *stream)
     if (request->model &&
         snprintf(out->model, sizeof out->model, "%s", request->model) > LAC_MODEL_NAME_MAX)
         return client_fail(LAC_CLIENT_INVALID, "model has more than %d bytes", LAC_MODEL_NAME_MAX);
-    int rc = fill_prompt(request, stream->memory, &out->prompt);
+    int rc = fill_class(request, out);
+    if (!rc)
+        rc = fill_prompt(request, stream->memory, &out->prompt);
     return rc ? rc : fill_sampling(request, &out->sampling);
 }
 
@@ -132,6 +152,8 @@ static void stream_delete(lac_stream *stream)
         p = next;
     }
     free(stream->shown);
+    free(stream->masks[0]);
+    free(stream->masks[1]);
     pthread_cond_destroy(&stream->changed);
     free(stream);
 }
@@ -190,6 +212,22 @@ void stream_end(lac_stream *stream, int result, const char *format, ...)
     stream->state = STREAM_ENDED;
     forget_submit(stream);
     pthread_cond_broadcast(&stream->changed);
+}
+
+/* It changes at most twice: when a class is given up, and at the end. */
+void stream_account(lac_stream *stream, const lac_run_account *account)
+{
+    if (!account || stream->state == STREAM_ENDED)
+        return;
+    const char *mask = account->mask ? account->mask : "";
+    if (!stream->has_account || strcmp(stream->account.mask, mask) != 0) {
+        free(stream->masks[1]);
+        stream->masks[1] = stream->masks[0];
+        stream->masks[0] = lac_strndup(mask, strlen(mask));
+    }
+    stream->account = *account;
+    stream->account.mask = stream->masks[0];
+    stream->has_account = true;
 }
 
 void stream_add(lac_stream *stream, const lac_chunk *chunk)
@@ -318,6 +356,29 @@ uint32_t lac_stream_cached_tokens(const lac_stream *stream)
     uint32_t cached_tokens = stream->usage.cached_tokens;
     pthread_mutex_unlock(&stream->client->lock);
     return cached_tokens;
+}
+
+int lac_stream_account(lac_stream *stream, lac_client_account *account)
+{
+    if (!stream || !account)
+        return client_fail(LAC_CLIENT_INVALID, "%s is NULL", stream ? "account" : "stream");
+    pthread_mutex_lock(&stream->client->lock);
+    bool known = stream->has_account;
+    const lac_run_account *a = &stream->account;
+    if (known)
+        *account = (lac_client_account){.class_name = a->class_name,
+                                        .mask = a->mask,
+                                        .why = a->why,
+                                        .layers = a->layers,
+                                        .active_layers = a->active_layers,
+                                        .skip_rate = (double)a->skip_rate,
+                                        .cost_skip_rate = (double)a->cost_skip_rate,
+                                        .flops = a->flops,
+                                        .kv_bytes = a->kv_bytes,
+                                        .forced = a->forced};
+    pthread_mutex_unlock(&stream->client->lock);
+    return known ? LAC_CLIENT_OK
+                 : client_fail(LAC_CLIENT_TIMEOUT, "nothing is known of what this request runs");
 }
 
 uint32_t lac_stream_retry_after_ms(const lac_stream *stream)

@@ -257,9 +257,10 @@ static void sweep(lac_engine *engine)
 
 bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg)
 {
-    LAC_ASSERT(!engine->in_step && !engine->shadow);
+    LAC_ASSERT(!engine->in_step);
     if (engine->live_count == 0)
         return false;
+    LAC_ASSERT(!engine->shadow);
     engine->in_step = true;
     for (uint32_t i = 0; i < engine->live_count; i++)
         if (engine->live[i]->finish != LAC_FINISH_NONE)

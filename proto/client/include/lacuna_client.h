@@ -60,6 +60,9 @@ typedef struct {
     const char *const *stops;
     size_t stops_count;
     uint32_t deadline_ms; /* 0 = none */
+    const char *hint;       /* names a class, as `lacuna plan show` prints it: advice; NULL = none */
+    int sparse;             /* 1 = a certified class if there is one, -1 = full, 0 = the server's way */
+    const char *class_name; /* forces one, where the server allows it; NULL = none */
 } lac_client_request;
 #define LAC_CLIENT_REQUEST_INIT                                                                    \
     {                                                                                              \
@@ -89,6 +92,17 @@ LAC_CLIENT_API void lac_stream_usage(const lac_stream *stream, uint32_t *prompt_
                                      uint32_t *completion_tokens);
 /* Prompt tokens that the server did not have to compute; 0 before the end. */
 LAC_CLIENT_API uint32_t lac_stream_cached_tokens(const lac_stream *stream);
+/* What the request runs, or ran: known from the first piece on, with its numbers after the last.
+ * LAC_CLIENT_TIMEOUT while nothing is known. The texts live as long as the stream. */
+typedef struct {
+    const char *class_name, *mask, *why; /* "full" leaves nothing out; mask like "A7,A25" */
+    uint32_t layers, active_layers;
+    double skip_rate, cost_skip_rate; /* of all units; the same by cost */
+    double flops;
+    uint64_t kv_bytes;
+    int forced;
+} lac_client_account;
+LAC_CLIENT_API int lac_stream_account(lac_stream *stream, lac_client_account *account);
 LAC_CLIENT_API uint32_t lac_stream_retry_after_ms(const lac_stream *stream);
 LAC_CLIENT_API void lac_stream_close(lac_stream **stream);
 
@@ -108,6 +122,16 @@ LAC_CLIENT_API int lac_client_scale(lac_client *client, uint32_t groups_min, uin
  * there moves to another. */
 LAC_CLIENT_API int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms,
                                     int timeout_ms, char **json);
+
+/* How a request of lately was judged, by the number its log line or reply has. */
+LAC_CLIENT_API int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms,
+                                      char **json);
+/* The classes the coordinator knows, with certificates and guards. */
+LAC_CLIENT_API int lac_client_plan(lac_client *client, int timeout_ms, char **json);
+/* Runs every request as that class from now on ("full" too); NULL ends it. Answers as
+ * lac_client_plan does. */
+LAC_CLIENT_API int lac_client_force(lac_client *client, const char *class_name, int timeout_ms,
+                                    char **json);
 
 #ifdef __cplusplus
 }

@@ -64,10 +64,21 @@ class Path(unittest.TestCase):
         self.assertRegex(result.stdout, r"fingerprint  [0-9a-f]{64}\n")
 
     def test_wrong_use(self):
-        for args in ((), ("explain",), ("force", "x"), ("explain", "")):
+        for args in ((), ("explain",), ("force",), ("explain", ""), ("explain", "--request", "x"),
+                     ("explain", "--request", "1", "text")):
             result = self.explain(*args)
             self.assertEqual(result.returncode, 2, result)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_force_needs_a_server_that_allows_it(self):
+        result = self.explain("force", "full")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("--allow-force", result.stderr)
+
+    def test_an_unknown_request(self):
+        result = self.explain("explain", "--request", "0x123")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("not among the last 1024 requests", result.stdout)
 
 
 if __name__ == "__main__":

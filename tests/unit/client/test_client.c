@@ -292,9 +292,11 @@ START_TEST(status_is_json)
         "\"isa\":\"avx512-vnni\",\"layers\":30,\"slots\":16,\"running\":3,\"queued\":0,"
         "\"kv_pages_used\":25,\"kv_pages\":100,\"itl_us\":8000,\"output_tokens\":12345,"
         "\"heartbeat_age_ms\":120,\"ranks\":[{\"rank\":0,\"pid\":4711,\"active_layers\":30,"
-        "\"rss_bytes\":157286400}]},{\"id\":\"g1\",\"state\":\"DEAD\",\"model\":\"\",\"isa\":\"\","
+        "\"rss_bytes\":157286400}],\"classes\":[]},{\"id\":\"g1\",\"state\":\"DEAD\",\"model\":"
+        "\"\",\"isa\":\"\","
         "\"layers\":0,\"slots\":0,\"running\":0,\"queued\":0,\"kv_pages_used\":0,\"kv_pages\":0,"
-        "\"itl_us\":0,\"output_tokens\":0,\"heartbeat_age_ms\":61000,\"ranks\":[]}]}");
+        "\"itl_us\":0,\"output_tokens\":0,\"heartbeat_age_ms\":61000,\"ranks\":[],\"classes\":[]}]"
+        "}");
     free(json);
 }
 END_TEST

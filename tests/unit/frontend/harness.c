@@ -41,6 +41,7 @@ void core_tokens(harness *h, uint64_t stream, uint32_t first_pos, const char *te
     lac_logprob entry = {.chosen = top[0], .top_count = 2, .top = top};
     lac_msg msg = {.envelope.type = LAC_MSG_TOKENS};
     msg.body.tokens.stream = stream;
+    msg.body.tokens.account = h->account;
     msg.body.tokens.chunk = (lac_chunk){.first_pos = first_pos,
                                         .tokens_count = 1,
                                         .tokens = &token,
@@ -55,6 +56,7 @@ void core_done(harness *h, uint64_t stream, lac_finish finish)
     lac_msg msg = {.envelope.type = LAC_MSG_DONE};
     msg.body.done.stream = stream;
     msg.body.done.finish = finish;
+    msg.body.done.account = h->account;
     msg.body.done.usage =
         (lac_usage){.prompt_tokens = 11, .completion_tokens = 2, .cached_tokens = 4};
     deliver(h, &msg);
@@ -111,6 +113,11 @@ static void copy_submit(harness *h, const lac_submit *s)
     copy->kind = s->prompt.kind;
     copy->credit = s->credit;
     memcpy(copy->model, s->model, sizeof copy->model);
+    memcpy(copy->hint, s->hint, sizeof copy->hint);
+    memcpy(copy->force, s->force, sizeof copy->force);
+    copy->sparse = s->sparse;
+    copy->has_tier = s->has_tier;
+    copy->tier_max = s->tier_max;
     copy->sampling = s->sampling;
     copy->sampling.bias = NULL;
     if (s->sampling.bias_count)

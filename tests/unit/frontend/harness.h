@@ -28,6 +28,10 @@ typedef struct {
     char first_role[LAC_ROLE_BYTES_MAX + 1];
     lac_buf text; /* content of the first message, or the prompt */
     uint32_t messages, ids, first_id, credit;
+    char hint[LAC_HINT_TEXT_MAX + 1], force[LAC_NAME_MAX + 1];
+    lac_sparse sparse;
+    bool has_tier;
+    lac_tier tier_max;
     lac_sampling sampling; /* its bias is not kept */
     lac_logit_bias bias;   /* the first one */
 } submit_copy;
@@ -46,6 +50,7 @@ typedef struct {
     lac_status status;
     uint32_t retry_after_ms;
     const char *reason;
+    const lac_run_account *account; /* with tokens and the end; NULL = none */
     bool later; /* answer from another turn of the loop instead of inside emit */
 
     submit_copy submits[SUBMITS_MAX];

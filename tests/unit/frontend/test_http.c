@@ -541,6 +541,112 @@ START_TEST(test_busy_port)
 }
 END_TEST
 
+/* ---- classes ---- */
+
+static const lac_run_account account = {.class_name = "logs",
+                                        .mask = "A7,A25",
+                                        .layers = 30,
+                                        .active_layers = 29,
+                                        .skip_rate = 0.03125f,
+                                        .cost_skip_rate = 0.015625f,
+                                        .flops = 1.5e9,
+                                        .kv_bytes = 4096,
+                                        .why = "structured input: \"certified\""};
+
+static void post_with(client *c, const char *headers, const char *body, reply *r)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n%s", headers,
+             strlen(body), body);
+    client_text(c, text);
+    client_reply(c, r, false);
+}
+
+START_TEST(test_class_of_the_answer)
+{
+    static const char *const bodies[] = {
+        "{\"prompt\":\"a\"}",
+        "{\"prompt\":\"a\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}"};
+    harness h;
+    harness_start(&h, NULL);
+    h.account = &account;
+    client c;
+    client_open(&c, &h);
+    reply r;
+    for (int i = 0; i < 2; i++) {
+        post_with(&c, "", bodies[i], &r);
+        ck_assert_int_eq(r.status, 200);
+        ck_assert_str_eq(reply_header(&r, "X-Lacuna-Class"), "logs");
+        ck_assert_str_eq(reply_header(&r, "X-Lacuna-Mask"), "A7,A25");
+        ck_assert_str_eq(reply_header(&r, "X-Lacuna-Layers"), "active=29 total=30 skip=0.0312");
+        ck_assert_str_eq(reply_header(&r, "X-Lacuna-Why"), account.why);
+        ck_assert_str_eq(reply_header(&r, "X-Lacuna-Request"), "77");
+        ck_assert_ptr_null(reply_header(&r, "X-Lacuna-Forced"));
+        ck_assert_ptr_nonnull(strstr(
+            r.body.data, ",\"lacuna\":{\"class\":\"logs\",\"mask\":\"A7,A25\",\"layers\":30,"
+                         "\"active_layers\":29,\"skip_rate\":0.03125,\"cost_skip_rate\":0.015625,"
+                         "\"flops\":1500000000,\"kv_bytes\":4096,\"forced\":false,"
+                         "\"why\":\"structured input: \\\"certified\\\"\"}}"));
+        reply_free(&r);
+    }
+    h.account = NULL; /* an older worker says nothing, and nothing is made up */
+    post_with(&c, "", bodies[0], &r);
+    ck_assert_ptr_null(reply_header(&r, "X-Lacuna-Class"));
+    ck_assert_ptr_null(strstr(r.body.data, "lacuna"));
+    reply_free(&r);
+    client_close(&c);
+    harness_stop(&h);
+}
+END_TEST
+
+START_TEST(test_class_headers)
+{
+    static const char body[] = "{\"prompt\":\"a\"}";
+    harness h;
+    harness_start(&h, NULL);
+    client c;
+    client_open(&c, &h);
+    reply r;
+    post_with(&c,
+              "X-Lacuna-Hint: AbCdEfGhIjKlMnOpQrStUvWxYz01_-23\r\nX-Lacuna-Sparse: TRUE\r\n"
+              "X-Lacuna-Class: logs-std\r\nX-Lacuna-Tier: gold\r\n",
+              body, &r);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    const submit_copy *s = &h.submits[0];
+    ck_assert_str_eq(s->hint, "AbCdEfGhIjKlMnOpQrStUvWxYz01_-23");
+    ck_assert_str_eq(s->force, "logs-std");
+    ck_assert_int_eq(s->sparse, LAC_SPARSE_ON);
+    ck_assert(s->has_tier && s->tier_max == LAC_TIER_GOLD);
+    /* The next request of the connection asks for nothing. */
+    post_with(&c, "X-Lacuna-Other: 1\r\n", body, &r);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    s = &h.submits[1];
+    ck_assert(!*s->hint && !*s->force && !s->sparse && !s->has_tier);
+    /* A hint that is too long still is when the core counts it. */
+    post_with(&c, "X-Lacuna-Hint: AbCdEfGhIjKlMnOpQrStUvWxYz01_-23x\r\nX-Lacuna-Sparse: false\r\n",
+              body, &r);
+    reply_free(&r);
+    ck_assert_uint_eq(strlen(h.submits[2].hint), 33);
+    ck_assert_int_eq(h.submits[2].sparse, LAC_SPARSE_OFF);
+    client_close(&c);
+    static const char *const bad[] = {"X-Lacuna-Sparse: maybe\r\n", "X-Lacuna-Class: a b\r\n",
+                                      "X-Lacuna-Class:\r\n", "X-Lacuna-Tier: iron\r\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        client_open(&c, &h);
+        post_with(&c, bad[i], body, &r);
+        ck_assert_int_eq(r.status, 400);
+        ck_assert_ptr_nonnull(strstr(r.body.data, "X-Lacuna-"));
+        reply_free(&r);
+        client_close(&c);
+    }
+    ck_assert_uint_eq(h.submits_count, 3);
+    harness_stop(&h);
+}
+END_TEST
+
 START_TEST(test_drain)
 {
     harness h;
@@ -585,6 +691,8 @@ int main(void)
                                   test_addresses,
                                   test_busy_port,
                                   test_drain,
+                                  test_class_of_the_answer,
+                                  test_class_headers,
                                   NULL};
     return run_suite("frontend http", tests);
 }
