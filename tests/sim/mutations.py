@@ -41,6 +41,13 @@ MUTATIONS = [
     ("lifecycle.c", "    remember_fenced(core, group->incarnation);\n    for", "    for"),
     ("registry.c", "rank->session != envelope->session", "false"),
     ("delivery.c", "r->credit--", "r->credit += 0"),
+    ("path.c", "tier != LAC_TIER_NONE && tier <= most", "tier != LAC_TIER_NONE"),
+    ("path.c", "guard_state(core, class, type) != LAC__GUARD_CLOSED", "false"),
+    ("path.c", "key.plan.bytes[0] ^= (uint8_t)most;", ";"),
+    ("path.c", "> hint_deviation * own_cost", "> 9"),
+    ("router.c", "facts->holders && !lac__group_holds(g, r->class)", "false"),
+    ("queue.c", "r->accepted_count || r->forced", "false"),
+    ("classes.c", "    if (--c->holders)\n        return;\n", "    c->holders--;\n"),
 ]
 
 
