@@ -52,6 +52,12 @@ static void hello_as(bench *b, uint64_t peer, const char *group, const lac_class
     sessions[peer] = ack->session;
 }
 
+/* No new work for a group. */
+static void drain(bench *b, const char *group)
+{
+    ck_assert_int_eq(lac_core_drain_group(b->core, b->now, group, 60000), LAC_OK);
+}
+
 static void step_output(bench *b, uint64_t peer, const sent *dispatch, uint32_t first_pos,
                         uint32_t count, lac_finish finish)
 {
@@ -213,6 +219,36 @@ START_TEST(a_move_keeps_the_class)
     lost(&b, LAC_PLANE_WORKER, 11);
     d = expect_moved(&b);
     ck_assert_uint_eq(d->peer, 13);
+    ck_assert_uint_eq(d->accepted_count, 3);
+    runs_as(d, &deep);
+    bench_close(&b);
+}
+END_TEST
+
+/* It has begun as a class: rather than run again in full it waits for a holder's slot. */
+START_TEST(a_moved_one_waits_for_a_holder_with_room)
+{
+    enum { WINDOW = 5 };
+    bench b;
+    open_bench(&b);
+    hello_as(&b, 11, "g0", &deep, 1);
+    const sent *d = ask(&b, 1, log_text, NULL);
+    step_output(&b, 11, d, 0, 3, LAC_FINISH_NONE);
+    drain(&b, "g0");
+    hello_as(&b, 12, "g1", &deep, 1);
+    const sent *other = NULL;
+    for (uint64_t i = 2; i < 2 + WINDOW; i++) {
+        other = ask(&b, i, log_text, NULL);
+        ck_assert_uint_eq(other->peer, 12);
+    }
+    hello_as(&b, 13, "g2", NULL, 0);
+    forget(&b);
+    lost(&b, LAC_PLANE_WORKER, 11);
+    wait_ms(&b, 300);
+    expect_none(&b, LAC_MSG_DISPATCH); /* g2 has room, and is not what it needs */
+    end_with(&b, 12, other, NULL);
+    d = expect(&b, LAC_MSG_DISPATCH);
+    ck_assert_uint_eq(d->peer, 12);
     ck_assert_uint_eq(d->accepted_count, 3);
     runs_as(d, &deep);
     bench_close(&b);
@@ -398,6 +434,7 @@ TCase *classes_case(void)
     tcase_add_test(tc, a_hint_too_far_from_the_own_choice_is_ignored);
     tcase_add_test(tc, groups_that_hold_the_class_come_first);
     tcase_add_test(tc, a_move_keeps_the_class);
+    tcase_add_test(tc, a_moved_one_waits_for_a_holder_with_room);
     tcase_add_test(tc, without_another_holder_it_goes_on_in_full_and_says_so);
     tcase_add_test(tc, the_end_carries_the_account);
     tcase_add_test(tc, a_class_may_be_forced_where_that_is_allowed);
