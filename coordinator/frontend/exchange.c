@@ -615,7 +615,7 @@ void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
         seat = stream_find(frontend, msg->body.accepted.stream);
         if (seat) {
             lac__exchange *x = seat->exchange;
-            x->request = msg->body.accepted.request;
+            x->request = x->request ? x->request : msg->body.accepted.request;
             memcpy(x->answer.model, msg->body.accepted.model, sizeof x->answer.model);
         }
         return;
