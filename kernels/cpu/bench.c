@@ -166,6 +166,9 @@ void lac_cpu_bench(lac_isa isa)
                 : 576;
         bench_gemm(k, types[i], 49152, cols, 1); /* larger than the caches: memory's speed */
         bench_gemm(k, types[i], 512, cols, 1);   /* within the second-level cache */
+        bench_gemm(k, types[i], 1536, cols, 2);
+        bench_gemm(k, types[i], 1536, cols, 4);
+        bench_gemm(k, types[i], 49152, cols, 8);
         bench_gemm(k, types[i], 1536, cols, 8);
         bench_gemm(k, types[i], 1536, cols, 16);
     }
