@@ -8,6 +8,13 @@
 
 enum { QUERIES_AT_ONCE = 6 };
 
+/* Where a product takes keys or values from: floats made for many queries to share, or, where all
+ * queries fit one pass, the halves of the page itself. */
+typedef struct {
+    const float *floats;
+    const uint16_t *halves;
+} lanes_from;
+
 /* K of one page to floats [2][head_dim][16 tokens]. */
 static void attention_keys(const lac__attention_item *it, const uint8_t *page, float *k)
 {
@@ -44,15 +51,18 @@ static void attention_values(const lac__attention_item *it, const uint8_t *page,
 }
 
 /* scores[i][32] of n queries: one chain over the dimensions a token. */
-LAC__ALWAYS void score_some(uint32_t n, const float *const *q, uint32_t dim, const float *k,
-                            float *scores)
+LAC__ALWAYS void score_some(uint32_t n, const bool direct, const float *const *q, uint32_t dim,
+                            lanes_from k, float *scores)
 {
-    for (uint32_t half = 0; half < 2; half++, k += (size_t)dim * 16) {
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint16_t *h = direct ? k.halves + (size_t)half * 16 * dim : NULL;
+        const float *f = direct ? NULL : k.floats + (size_t)half * 16 * dim;
         vf acc[QUERIES_AT_ONCE];
         for (uint32_t i = 0; i < n; i++)
             acc[i] = vf_set(0.0f);
         for (uint32_t d = 0; d < dim; d++) {
-            vf key = vf_load(k + d * 16);
+            vf key = direct ? vf_load_two_f16(h + d * 8, h + (size_t)dim * 8 + d * 8)
+                            : vf_load(f + d * 16);
             for (uint32_t i = 0; i < n; i++)
                 acc[i] = vf_fma(vf_set(q[i][d]), key, acc[i]);
         }
@@ -62,15 +72,16 @@ LAC__ALWAYS void score_some(uint32_t n, const float *const *q, uint32_t dim, con
 }
 
 /* o[i] += Σ over tokens lo … hi−1 of p[i][t] × v[t], tokens ascending. */
-LAC__ALWAYS void value_some(uint32_t n, const float *p, uint32_t lo, uint32_t hi, const float *v,
-                            uint32_t padded, float *const *o)
+LAC__ALWAYS void value_some(uint32_t n, const bool direct, const float *p, uint32_t lo, uint32_t hi,
+                            lanes_from v, uint32_t padded, float *const *o)
 {
     for (uint32_t d = 0; d < padded; d += 16) {
         vf acc[QUERIES_AT_ONCE];
         for (uint32_t i = 0; i < n; i++)
             acc[i] = vf_load(o[i] + d);
         for (uint32_t t = lo; t < hi; t++) {
-            vf value = vf_load(v + t * padded + d);
+            vf value = direct ? vf_load_f16(v.halves + t * padded + d)
+                              : vf_load(v.floats + t * padded + d);
             for (uint32_t i = 0; i < n; i++)
                 acc[i] = vf_fma(vf_set(p[i * 32 + t]), value, acc[i]);
         }
@@ -79,29 +90,29 @@ LAC__ALWAYS void value_some(uint32_t n, const float *p, uint32_t lo, uint32_t hi
     }
 }
 
-static void scores_of(uint32_t n, const float *const *q, uint32_t dim, const float *k,
-                      float *scores)
+LAC__ALWAYS void scores_of(const bool direct, uint32_t n, const float *const *q, uint32_t dim,
+                           lanes_from k, float *scores)
 {
     switch (n) {
-    case 1: score_some(1, q, dim, k, scores); break;
-    case 2: score_some(2, q, dim, k, scores); break;
-    case 3: score_some(3, q, dim, k, scores); break;
-    case 4: score_some(4, q, dim, k, scores); break;
-    case 5: score_some(5, q, dim, k, scores); break;
-    default: score_some(6, q, dim, k, scores); break;
+    case 1: score_some(1, direct, q, dim, k, scores); break;
+    case 2: score_some(2, direct, q, dim, k, scores); break;
+    case 3: score_some(3, direct, q, dim, k, scores); break;
+    case 4: score_some(4, direct, q, dim, k, scores); break;
+    case 5: score_some(5, direct, q, dim, k, scores); break;
+    default: score_some(6, direct, q, dim, k, scores); break;
     }
 }
 
-static void values_of(uint32_t n, const float *p, uint32_t lo, uint32_t hi, const float *v,
-                      uint32_t padded, float *const *o)
+LAC__ALWAYS void values_of(const bool direct, uint32_t n, const float *p, uint32_t lo, uint32_t hi,
+                           lanes_from v, uint32_t padded, float *const *o)
 {
     switch (n) {
-    case 1: value_some(1, p, lo, hi, v, padded, o); break;
-    case 2: value_some(2, p, lo, hi, v, padded, o); break;
-    case 3: value_some(3, p, lo, hi, v, padded, o); break;
-    case 4: value_some(4, p, lo, hi, v, padded, o); break;
-    case 5: value_some(5, p, lo, hi, v, padded, o); break;
-    default: value_some(6, p, lo, hi, v, padded, o); break;
+    case 1: value_some(1, direct, p, lo, hi, v, padded, o); break;
+    case 2: value_some(2, direct, p, lo, hi, v, padded, o); break;
+    case 3: value_some(3, direct, p, lo, hi, v, padded, o); break;
+    case 4: value_some(4, direct, p, lo, hi, v, padded, o); break;
+    case 5: value_some(5, direct, p, lo, hi, v, padded, o); break;
+    default: value_some(6, direct, p, lo, hi, v, padded, o); break;
     }
 }
 
@@ -120,8 +131,10 @@ static bool soften(const lac__attention_item *it, float *s, int32_t lo, int32_t 
         a = vf_mul(cap, lanes_tanh(vf_mul(a, inverse)));
         b = vf_mul(cap, lanes_tanh(vf_mul(b, inverse)));
     }
-    a = vf_keep(a, lo, hi, none);
-    b = vf_keep(b, lo - 16, hi - 16, none);
+    if (lo > 0 || hi < LAC_KV_BLOCK) {
+        a = vf_keep(a, lo, hi, none);
+        b = vf_keep(b, lo - 16, hi - 16, none);
+    }
     float top = vf_largest(vf_max(a, b));
     if (!(top > *m))
         top = *m;
@@ -199,15 +212,23 @@ static void attention_block(const lac__attention_item *it, uint32_t b, float *st
     visible(it, it->pos + it->rows - 1, b, &ignored, &hi);
     if (lo >= hi)
         return;
-    attention_keys(it, page, k);
-    attention_values(it, page, (uint32_t)lo, (uint32_t)hi, v);
+    bool direct = !it->f32 && queries <= QUERIES_AT_ONCE && padded == it->head_dim;
+    const uint16_t *halves = (const uint16_t *)(const void *)page;
+    lanes_from keys = {k, halves}, values = {v, halves + (size_t)LAC_KV_BLOCK * it->head_dim};
+    if (!direct) {
+        attention_keys(it, page, k);
+        attention_values(it, page, (uint32_t)lo, (uint32_t)hi, v);
+    }
     for (uint32_t i = 0; i < queries; i += QUERIES_AT_ONCE) {
         uint32_t n = queries - i < QUERIES_AT_ONCE ? queries - i : QUERIES_AT_ONCE, used = 0;
         const float *q[QUERIES_AT_ONCE];
         float *o[QUERIES_AT_ONCE];
         for (uint32_t j = 0; j < n; j++)
             q[j] = it->q + (i + j) / it->group * it->q_stride + (i + j) % it->group * it->head_dim;
-        scores_of(n, q, it->head_dim, k, s);
+        if (direct)
+            scores_of(true, n, q, it->head_dim, keys, s);
+        else
+            scores_of(false, n, q, it->head_dim, keys, s);
         for (uint32_t j = 0; j < n; j++) {
             float *state = states + (i + j) * size;
             int32_t from, to;
@@ -218,8 +239,10 @@ static void attention_block(const lac__attention_item *it, uint32_t b, float *st
                 memcpy(s + used * 32, s + j * 32, 32 * sizeof *s);
             o[used++] = state;
         }
-        if (used > 0)
-            values_of(used, s, (uint32_t)lo, (uint32_t)hi, v, padded, o);
+        if (used > 0 && direct)
+            values_of(true, used, s, (uint32_t)lo, (uint32_t)hi, values, padded, o);
+        else if (used > 0)
+            values_of(false, used, s, (uint32_t)lo, (uint32_t)hi, values, padded, o);
     }
 }
 

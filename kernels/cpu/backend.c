@@ -4,29 +4,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "base/limits.h"
 #include "base/mem.h"
-
-enum { HUGE_FROM = 1 << 20 };
-
-void *lac__big_alloc(size_t bytes)
-{
-    size_t size = (bytes + 4095) & ~(size_t)4095;
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    if (size >= HUGE_FROM)
-        (void)madvise(p, size, MADV_HUGEPAGE); /* a wish */
-    return p;
-}
-
-void lac__big_free(void *p, size_t bytes)
-{
-    if (p)
-        munmap(p, (bytes + 4095) & ~(size_t)4095);
-}
 
 /* ---- buffers ---- */
 
@@ -262,7 +242,7 @@ static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows,
     w->groups = (rows + 7) / 8;
     w->group_bytes = w->vector ? (size_t)lac__pad16(cols) * 4 : lac__group_bytes(w->type, cols);
     w->bytes = w->groups * w->group_bytes;
-    w->data = lac__big_alloc(w->bytes);
+    w->data = lac__arena_alloc(&be->arena, w->bytes, &w->chunk);
     if (!w->data) {
         free(w);
         return lac_fail(err, LAC_ENOMEM, "weight %u x %u: no memory for %zu bytes", rows, cols,
@@ -280,10 +260,9 @@ static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows,
 
 static void cpu_weight_free(lac_backend *be, lac_weight **weight)
 {
-    (void)be;
     if (!*weight)
         return;
-    lac__big_free((*weight)->data, (*weight)->bytes);
+    lac__arena_free(&be->arena, (*weight)->chunk, (*weight)->data, (*weight)->bytes);
     free(*weight);
     *weight = NULL;
 }

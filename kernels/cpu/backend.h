@@ -77,11 +77,17 @@ typedef struct {
     bool odd; /* saw something not finite */
 } lac__local;
 
+/* Where packed weights lie. */
+typedef struct {
+    lac__chunk *first; /* the one that is being filled, then older ones */
+} lac__arena;
+
 struct lac_backend {
     lac_backend_options options;
     const lac__kernels *kernels;
     lac__pool *pool;
     uint32_t threads;
+    lac__arena arena;
     /* program */
     const lac_op *ops;
     size_t ops_count;
@@ -123,9 +129,12 @@ void lac__experts_free(lac_backend *be);
 uint32_t lac__experts_jobs(const lac_backend *be, const lac__phase *ph, lac__local *l);
 void lac__experts_job(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job);
 
-/* Aligned, zeroed, huge pages where the size is worth it; NULL when there is no memory. */
+/* Zeroed, in huge pages from 2 MiB on; NULL when there is no memory. (memory.c) */
 void *lac__big_alloc(size_t bytes);
 void lac__big_free(void *p, size_t bytes);
+/* Zeroed, by cache lines, beside what was asked for before; *chunk goes back with it. */
+void *lac__arena_alloc(lac__arena *arena, size_t bytes, lac__chunk **chunk);
+void lac__arena_free(lac__arena *arena, lac__chunk *chunk, void *p, size_t bytes);
 
 /* Runs the program over a checked batch. (run.c) */
 lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err);

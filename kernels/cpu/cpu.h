@@ -29,6 +29,8 @@ enum {
 
 #define LAC__ALWAYS static inline __attribute__((always_inline))
 
+typedef struct lac__chunk lac__chunk; /* memory that several weights share (memory.c) */
+
 struct lac_weight {
     lac_type type; /* of the packed data: the file's, or F32 after dequantising */
     bool vector;   /* data is float[cols] */
@@ -37,6 +39,7 @@ struct lac_weight {
     size_t group_bytes;
     size_t bytes; /* allocated */
     uint8_t *data;
+    lac__chunk *chunk; /* where data lies */
 };
 
 /* 32 activations of one batch row as signed bytes: value = d × q, |q| ≤ 127. One cache line, so a

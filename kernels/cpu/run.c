@@ -216,16 +216,23 @@ static void job_qkv(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
 
 /* ---- attention ---- */
 
+/* What the items of an operation depend on: the shape of its heads, and which rows run it. */
+static bool items_same(const lac_backend *be, const lac_op *a, const lac_op *b)
+{
+    lac__rows rows_a = lac__unit_rows(be->batch, a), rows_b = lac__unit_rows(be->batch, b);
+    return a->u.attention.heads == b->u.attention.heads &&
+           a->u.attention.kv_heads == b->u.attention.kv_heads &&
+           a->u.attention.head_dim == b->u.attention.head_dim &&
+           a->u.attention.window == b->u.attention.window && rows_a.count == rows_b.count &&
+           (rows_a.rows == rows_b.rows ||
+            (rows_a.rows && rows_b.rows &&
+             memcmp(rows_a.rows, rows_b.rows, rows_a.count * sizeof *rows_a.rows) == 0));
+}
+
 static void items_for(lac_backend *be, lac__local *l, const lac_op *op)
 {
-    const lac_op *old = l->items.made_for;
-    if (old == op ||
-        (old && !be->batch->unit_rows && old->u.attention.heads == op->u.attention.heads &&
-         old->u.attention.kv_heads == op->u.attention.kv_heads &&
-         old->u.attention.head_dim == op->u.attention.head_dim &&
-         old->u.attention.window == op->u.attention.window))
-        return;
-    lac__items_build(be, &l->items, op);
+    if (!l->items.made_for || !items_same(be, l->items.made_for, op))
+        lac__items_build(be, &l->items, op);
 }
 
 static void attention_publish(lac_backend *be, const lac__phase *ph, const lac__attention_item *a,

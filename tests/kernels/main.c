@@ -95,6 +95,7 @@ int main(void)
     srunner_add_suite(runner, suite_step());
     srunner_add_suite(runner, suite_experts());
     srunner_add_suite(runner, suite_pool());
+    srunner_add_suite(runner, suite_memory());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

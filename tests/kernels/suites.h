@@ -11,6 +11,7 @@ Suite *suite_rows(void);
 Suite *suite_step(void);
 Suite *suite_experts(void);
 Suite *suite_pool(void);
+Suite *suite_memory(void);
 
 /* Tables to compare with the scalar one on this machine; ends with NULL. */
 const lac__kernels *const *kernels_fast(void);
