@@ -53,7 +53,7 @@ static const lac_option table[] = {
     {"device", LAC_OPT_STRING, TEXT(device), .preset = "cpu", .value = "cpu",
      .help = "Where the arithmetic runs"},
     {"isa", LAC_OPT_STRING, TEXT(isa), .preset = "auto", .value = "NAME",
-     .help = "auto, reference, scalar, avx2 or avx512"},
+     .help = "auto, reference, scalar, avx2, avxvnni or avx512"},
     {"threads", LAC_OPT_INT, FIELD(threads), .preset = "0", .low = 0, .high = 1024, .value = "N",
      .help = "Engine threads; 0: every core this process may use"},
     {"pin", LAC_OPT_BOOL, FIELD(pin), .help = "Bind each engine thread to one core"},
@@ -149,18 +149,18 @@ static lac_status isa_parse(const char *name, lac_isa *out, lac_error *err)
     static const struct {
         const char *name;
         lac_isa isa;
-    } known[] = {{"auto", LAC_ISA_AUTO},
-                 {"reference", LAC_ISA_REFERENCE},
-                 {"scalar", LAC_ISA_SCALAR},
-                 {"avx2", LAC_ISA_AVX2},
-                 {"avx512", LAC_ISA_AVX512}};
+    } known[] = {{"auto", LAC_ISA_AUTO},       {"reference", LAC_ISA_REFERENCE},
+                 {"scalar", LAC_ISA_SCALAR},   {"avx2", LAC_ISA_AVX2},
+                 {"avxvnni", LAC_ISA_AVXVNNI}, {"avx512", LAC_ISA_AVX512}};
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(name, known[i].name) == 0) {
             *out = known[i].isa;
             return LAC_OK;
         }
     return lac_fail(err, LAC_EINVAL,
-                    "isa is \"%s\", allowed: auto, reference, scalar, avx2, avx512", name);
+                    "isa is \"%s\", allowed: auto, reference, scalar, avx2, avxvnni, "
+                    "avx512",
+                    name);
 }
 
 /* What the table cannot say. */

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 {
     lac_isa isa = lac_cpu_isa_best();
     if (argc > 1 && (!lac_isa_parse(argv[1], &isa) || !lac_cpu_isa_have(isa))) {
-        fprintf(stderr, "usage: lacuna-kernel-bench [scalar|avx2|avx512]\n");
+        fprintf(stderr, "usage: lacuna-kernel-bench [scalar|avx2|avxvnni|avx512]\n");
         return 2;
     }
     lac_cpu_bench(isa == LAC_ISA_AUTO ? lac_cpu_isa_best() : isa);

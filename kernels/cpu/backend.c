@@ -1,5 +1,6 @@
-/* Life of the CPU backend: options, buffers, packed weights, KV memory, and the checks before a
- * step. One thread calls it; what runs on all threads is run.c's. */
+/* Life of the CPU backend: options, buffers, packed weights, KV memory, and the
+ * checks before a step. One thread calls it; what runs on all threads is
+ * run.c's. */
 #include "backend.h"
 
 #include <stdio.h>
@@ -113,6 +114,8 @@ static const lac__kernels *kernels_for(lac_isa isa)
     case LAC_ISA_REFERENCE: return &lac__kernels_reference;
 #if defined(__x86_64__)
     case LAC_ISA_AVX2: return &lac__kernels_avx2;
+    case LAC_ISA_AVXVNNI:
+        return lac__cpu_vex_vnni() ? &lac__kernels_avxvnni : &lac__kernels_vnni256;
     case LAC_ISA_AVX512: return &lac__kernels_avx512;
 #endif
     default: return &lac__kernels_scalar;

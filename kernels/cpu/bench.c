@@ -145,6 +145,8 @@ static const lac__kernels *table_of(lac_isa isa)
 #if defined(__x86_64__)
     if (isa == LAC_ISA_AVX512)
         return &lac__kernels_avx512;
+    if (isa == LAC_ISA_AVXVNNI)
+        return lac__cpu_vex_vnni() ? &lac__kernels_avxvnni : &lac__kernels_vnni256;
     if (isa == LAC_ISA_AVX2)
         return &lac__kernels_avx2;
 #endif

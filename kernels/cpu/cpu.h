@@ -131,7 +131,13 @@ typedef struct {
 extern const lac__kernels lac__kernels_reference, lac__kernels_scalar;
 #if defined(__x86_64__)
 extern const lac__kernels lac__kernels_avx2, lac__kernels_avx512;
-extern const lac__kernels lac__kernels_simde; /* in the tests only */
+extern const lac__kernels lac__kernels_avxvnni, lac__kernels_vnni256; /* VEX, EVEX */
+extern const lac__kernels lac__kernels_simde, lac__kernels_emulated;  /* in the tests only */
+#endif
+
+#if defined(__x86_64__)
+/* 256-bit VNNI without AVX-512. (isa.c) */
+bool lac__cpu_vex_vnni(void);
 #endif
 
 /* Floats of scratch an attention item needs. */

@@ -30,7 +30,10 @@
 
 LAC__GEMM_DECLARE(scalar)
 LAC__GEMM_DECLARE(avx2)
+LAC__GEMM_DECLARE(avxvnni)
+LAC__GEMM_DECLARE(vnni256)
 LAC__GEMM_DECLARE(avx512)
+LAC__GEMM_DECLARE(emulated) /* vnni256 on plain AVX2, in the tests */
 LAC__GEMM_DECLARE(simde) /* the AVX-512 sources compiled portably, in the tests */
 
 /* Expands its argument, so that it may be a macro itself. */

@@ -1,4 +1,5 @@
-/* Which instruction sets this processor (and its operating system) can run, and their names. */
+/* Which instruction sets this processor (and its operating system) can run, and
+ * their names. */
 #include "cpu.h"
 
 #if defined(__x86_64__)
@@ -10,13 +11,17 @@ static bool have_f16c(void)
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+
+bool lac__cpu_vex_vnni(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
 #endif
 
-static const char *const names[] = {[LAC_ISA_AUTO] = "auto",
-                                    [LAC_ISA_REFERENCE] = "reference",
-                                    [LAC_ISA_SCALAR] = "scalar",
-                                    [LAC_ISA_AVX2] = "avx2",
-                                    [LAC_ISA_AVX512] = "avx512"};
+static const char *const names[] = {
+    [LAC_ISA_AUTO] = "auto", [LAC_ISA_REFERENCE] = "reference", [LAC_ISA_SCALAR] = "scalar",
+    [LAC_ISA_AVX2] = "avx2", [LAC_ISA_AVXVNNI] = "avxvnni",     [LAC_ISA_AVX512] = "avx512"};
 
 bool lac_cpu_isa_have(lac_isa isa)
 {
@@ -27,6 +32,9 @@ bool lac_cpu_isa_have(lac_isa isa)
 #if defined(__x86_64__)
     case LAC_ISA_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && have_f16c();
+    case LAC_ISA_AVXVNNI: /* in either encoding */
+        return lac_cpu_isa_have(LAC_ISA_AVX512) ||
+               (lac_cpu_isa_have(LAC_ISA_AVX2) && lac__cpu_vex_vnni());
     case LAC_ISA_AVX512:
         return lac_cpu_isa_have(LAC_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -40,6 +48,8 @@ lac_isa lac_cpu_isa_best(void)
 {
     if (lac_cpu_isa_have(LAC_ISA_AVX512))
         return LAC_ISA_AVX512;
+    if (lac_cpu_isa_have(LAC_ISA_AVXVNNI))
+        return LAC_ISA_AVXVNNI;
     return lac_cpu_isa_have(LAC_ISA_AVX2) ? LAC_ISA_AVX2 : LAC_ISA_SCALAR;
 }
 

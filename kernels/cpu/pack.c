@@ -156,26 +156,34 @@ static void put_u16(uint8_t *p, uint16_t v)
     memcpy(p, &v, 2);
 }
 
-/* Codes of row r into the quads, fifth bits or upper pairs of a unit. `q` is where the quads begin.
- */
+/* Codes of row r into the quads, fifth bits or upper pairs of a unit, four columns at a time: a
+ * word of four bytes, none of which reaches its neighbour. `q` is where the quads begin. */
 static void put_codes(lac_type type, const uint8_t *code, uint32_t r, uint8_t *q)
 {
-    uint8_t *high = q + 128;
-    for (uint32_t c = 0; c < 16; c++) {
-        uint32_t i = c / 4, at = 4 * r + c % 4;
+    uint32_t high = 0, high_pairs = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t lo, hi;
+        memcpy(&lo, code + 4 * i, 4);
+        memcpy(&hi, code + 16 + 4 * i, 4);
         if (type == LAC_TYPE_Q8_0) {
-            q[32 * i + at] = code[c];
-            q[32 * (i + 4) + at] = code[c + 16];
+            memcpy(q + 32 * i + 4 * r, &lo, 4);
+            memcpy(q + 32 * (i + 4) + 4 * r, &hi, 4);
             continue;
         }
-        q[32 * i + at] = (uint8_t)((code[c] & 15) | (code[c + 16] & 15) << 4);
+        uint32_t nibbles_of = (lo & 0x0f0f0f0fu) | (hi & 0x0f0f0f0fu) << 4;
+        memcpy(q + 32 * i + 4 * r, &nibbles_of, 4);
         if (type == LAC_TYPE_Q6_K) {
-            high[at] |= (uint8_t)(code[c] >> 4 << 2 * i);
-            high[32 + at] |= (uint8_t)(code[c + 16] >> 4 << 2 * i);
-        } else if (type != LAC_TYPE_Q4_0 && type != LAC_TYPE_Q4_1 && type != LAC_TYPE_Q4_K) {
-            high[at] |= (uint8_t)(code[c] >> 4 << i | code[c + 16] >> 4 << (4 + i));
+            high |= (lo >> 4 & 0x03030303u) << 2 * i;
+            high_pairs |= (hi >> 4 & 0x03030303u) << 2 * i;
+        } else {
+            high |= (lo >> 4 & 0x01010101u) << i | (hi >> 4 & 0x01010101u) << (4 + i);
         }
     }
+    if (type == LAC_TYPE_Q5_0 || type == LAC_TYPE_Q5_1 || type == LAC_TYPE_Q5_K ||
+        type == LAC_TYPE_Q6_K)
+        memcpy(q + 128 + 4 * r, &high, 4);
+    if (type == LAC_TYPE_Q6_K)
+        memcpy(q + 160 + 4 * r, &high_pairs, 4);
 }
 
 static void pack_unit(lac_type type, uint32_t cols, uint32_t b, const uint8_t *const rows[8],

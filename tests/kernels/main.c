@@ -11,13 +11,21 @@ const lac_type types_all[] = {LAC_TYPE_F32,  LAC_TYPE_F16,  LAC_TYPE_BF16, LAC_T
 
 const lac__kernels *const *kernels_fast(void)
 {
-    static const lac__kernels *list[4];
+    static const lac__kernels *list[8];
     size_t n = 0;
 #if LAC_TEST_SIMDE
     list[n++] = &lac__kernels_simde;
 #endif
-    if (lac_cpu_isa_have(LAC_ISA_AVX2))
+#if defined(__x86_64__)
+    if (lac_cpu_isa_have(LAC_ISA_AVX2)) {
         list[n++] = &lac__kernels_avx2;
+        list[n++] = &lac__kernels_emulated;
+    }
+    if (lac__cpu_vex_vnni())
+        list[n++] = &lac__kernels_avxvnni;
+    if (lac_cpu_isa_have(LAC_ISA_AVX512))
+        list[n++] = &lac__kernels_vnni256;
+#endif
     if (lac_cpu_isa_have(LAC_ISA_AVX512))
         list[n++] = &lac__kernels_avx512;
     list[n] = NULL;

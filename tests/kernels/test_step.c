@@ -158,13 +158,13 @@ START_TEST(isa_threads_and_chunks_do_not_matter)
 {
     static const uint32_t lengths[] = {1, 31, 32, 33, 65, 256, 257, 530},
                           chunks[] = {1, 5, 16, 17, 64, 128};
-    static const lac_isa isas[] = {LAC_ISA_SCALAR, LAC_ISA_AVX2, LAC_ISA_AVX512};
+    static const lac_isa isas[] = {LAC_ISA_SCALAR, LAC_ISA_AVX2, LAC_ISA_AVXVNNI, LAC_ISA_AVX512};
     model m;
     model_make(&m, kinds[_i / 8]);
     uint32_t n = lengths[_i % 8];
     float truth[VOCAB], logits[VOCAB];
     bool have_truth = false;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         for (uint32_t threads = 1; threads <= 3; threads++) {
             engine e;
             if (!lac_cpu_isa_have(isas[i]))

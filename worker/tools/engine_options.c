@@ -50,7 +50,8 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
     }
     if (!lac_isa_parse(options->isa, &engine.isa))
         return lac_fail(err, LAC_EINVAL,
-                        "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avx512",
+                        "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avxvnni, "
+                        "avx512",
                         options->isa);
     if (engine.isa != LAC_ISA_AUTO && !lac_cpu_isa_have(engine.isa))
         return lac_fail(err, LAC_EUNSUPPORTED, "--isa %s cannot run on this machine (%s can)",

@@ -32,7 +32,7 @@ typedef struct {
         LAC_TOOL_ROW(type, engine.pin, "pin", LAC_OPT_BOOL, NULL, NULL, 0, 0,                      \
                      "bind each thread to a core"),                                                \
         LAC_TOOL_ROW(type, engine.isa, "isa", LAC_OPT_STRING, "NAME", "auto", 0, 0,                \
-                     "auto, reference (float32), scalar, avx2 or avx512"),                         \
+                     "auto, reference (float32), scalar, avx2, avxvnni or avx512"),                         \
         LAC_TOOL_ROW(type, engine.ctx, "ctx", LAC_OPT_INT, "TOKENS", "0", 0, LAC_CONTEXT_MAX,      \
                      "longest sequence; 0 = the model's own"),                                     \
         LAC_TOOL_ROW(type, engine.mask, "mask", LAC_OPT_STRING, "UNITS", NULL, 0, 0,               \

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "chat/chat.h"
 #include "inspect_units.h"
+#include "kernels/kernels.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 #include "tools.h"
@@ -238,6 +239,8 @@ static void print_json(const findings *f, lac_buf *out)
     lac_buf_text(out, ",");
     json_text(out, "digest", hex);
     lac_buf_text(out, ",");
+    json_text(out, "isa", lac_isa_name(lac_cpu_isa_best()));
+    lac_buf_text(out, ",");
     lac_tool_units_json(&f->units, f->has_old ? &f->old : NULL, out);
     lac_buf_text(out, "}\n");
 }
@@ -279,6 +282,7 @@ static void print_table(const findings *f, lac_buf *out)
                    : f->has_template ? "of no known family"
                                      : "none");
     lac_buf_printf(out, "digest        %s\n", hex);
+    lac_buf_printf(out, "kernels       %s on this machine\n", lac_isa_name(lac_cpu_isa_best()));
     lac_tool_units_table(&f->units, f->has_old ? &f->old : NULL, f->list_units, out);
 }
 

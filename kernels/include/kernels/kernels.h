@@ -31,6 +31,7 @@ typedef enum {
     LAC_ISA_REFERENCE, /* scalar, float32 activations, weights dequantised: the yardstick of quality */
     LAC_ISA_SCALAR,    /* scalar, quantised activations: the truth the fast ones equal bit for bit */
     LAC_ISA_AVX2,
+    LAC_ISA_AVXVNNI, /* AVX2 with VNNI at 256 bits, in whichever encoding the processor has */
     LAC_ISA_AVX512     /* AVX-512 F/BW/VL/VNNI */
 } lac_isa;
 

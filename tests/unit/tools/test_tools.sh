@@ -49,6 +49,7 @@ check "absent text" 1 "$folder/none: No such file" tokenize --model "$model" --t
 check "absent model" 1 "/none.gguf: No such file" tokenize --model /none.gguf --text-file "$folder/text"
 check "text too long" 1 "more than 8388608 bytes" tokenize --model "$model" --text-file "$folder/big"
 check "inspect" 0 "llama" inspect --model "$model"
+check "inspect: instruction set" 0 "on this machine" inspect --model "$model"
 check "inspect as JSON" 0 '"layers":2,"units":4,"hidden":32,"heads":4,"kv_heads":2,"head_dim":8' \
     inspect --model "$model" --json
 check "inspect: tensors" 0 '"Q8_0":{"count":1,"bytes":306}' inspect --model "$model" --json
