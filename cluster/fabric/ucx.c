@@ -25,9 +25,11 @@
 enum {
     CHANNEL_ABORT = 6, /* beside lac_fabric_channel */
     CHANNEL_BYE = 7,
-    SPIN_US = 30,    /* then the processor is offered to others */
+    SPIN_US = 5,     /* then the processor is offered to others */
     YIELD_US = 1000, /* then this rank sleeps between looks */
     SLEEP_US = 200,
+    IDLE_US = 100000, /* then it sleeps longer, */
+    IDLE_SLEEP_US = 1000,
     WATCH_MS = 100,  /* between two looks at the processes of this host */
     FAIR_POLLS = 16, /* polls between two looks at clock and abort */
 };
@@ -178,7 +180,7 @@ static lac_status wait_more(ucx *u, waiter *w, lac_error *err)
     uint64_t us = (now - w->start_ns) / 1000;
     if (us > YIELD_US) {
         w->polls = FAIR_POLLS - 1; /* each look is a whole one from here on */
-        usleep(SLEEP_US);
+        usleep(us > IDLE_US ? IDLE_SLEEP_US : SLEEP_US);
     } else if (us > SPIN_US) {
         sched_yield();
     }
