@@ -40,6 +40,7 @@ enum {
     LAC_MESSAGES_MAX = 1024,
     LAC_ROLE_BYTES_MAX = 32,
     LAC_CHOICES_MAX = 8, /* answers one HTTP request may ask for: one request of the core each */
+    LAC_GRAMMAR_BYTES_MAX = 65536, /* a schema the answer must match */
     LAC_STOPS_MAX = 4,
     LAC_STOP_BYTES_MAX = 64,
     LAC_LOGIT_BIAS_MAX = 300,
