@@ -117,7 +117,8 @@ static uint64_t submit_bytes(const lac_submit *submit)
     const lac_prompt *p = &submit->prompt;
     uint64_t bytes = (uint64_t)p->messages_count * sizeof *p->messages + p->text.length +
                      (uint64_t)p->ids_count * sizeof *p->ids +
-                     (uint64_t)submit->sampling.bias_count * sizeof *submit->sampling.bias;
+                     (uint64_t)submit->sampling.bias_count * sizeof *submit->sampling.bias +
+                     submit->sampling.grammar_length;
     for (uint32_t i = 0; i < p->messages_count; i++)
         bytes += p->messages[i].content.length;
     return bytes;
@@ -157,6 +158,7 @@ static void copy_input(lac__request *r, const lac_submit *submit)
                             r->sampling.bias_count * sizeof *submit->sampling.bias);
     p->ids = take(&cursor, submit->prompt.ids, p->ids_count * sizeof *p->ids);
     p->text.data = take(&cursor, submit->prompt.text.data, p->text.length);
+    r->sampling.grammar = take(&cursor, submit->sampling.grammar, submit->sampling.grammar_length);
     for (uint32_t i = 0; i < p->messages_count; i++) {
         const lac_span *content = &submit->prompt.messages[i].content;
         messages[i].content.data = take(&cursor, content->data, content->length);

@@ -175,5 +175,6 @@ void lac__api_free(lac__api_request *request)
     free(request->messages);
     free(request->ids);
     free(request->bias);
+    free(request->grammar);
     memset(request, 0, sizeof *request);
 }

@@ -23,6 +23,7 @@ typedef struct {
     lac_chat_message *messages;
     uint32_t *ids;
     lac_logit_bias *bias;
+    char *grammar;
 } lac__api_request;
 
 /* Fills `out` and returns true; or returns false with `problem` naming field, value and limit, and

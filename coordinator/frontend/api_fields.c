@@ -278,16 +278,16 @@ static bool asks_for_nothing(const char *name, const json_t *value)
         return true;
     if (json_is_array(value) && json_array_size(value) == 1 && strcmp(name, "modalities") == 0)
         value = json_array_get(value, 0);
-    if (json_is_object(value) && strcmp(name, "response_format") == 0)
-        value = json_object_get(value, "type");
     if (json_is_false(value))
         return true;
     if (!json_is_string(value))
         return false;
     const char *text = json_string_value(value);
-    static const char *const nothing[][2] = {{"response_format", "text"}, {"modalities", "text"},
-                                             {"tool_choice", "none"},     {"tool_choice", "auto"},
-                                             {"function_call", "none"},   {"suffix", ""}};
+    static const char *const nothing[][2] = {{"modalities", "text"},
+                                             {"tool_choice", "none"},
+                                             {"tool_choice", "auto"},
+                                             {"function_call", "none"},
+                                             {"suffix", ""}};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
         if (strcmp(name, nothing[i][0]) == 0 && strcmp(text, nothing[i][1]) == 0)
             return true;
@@ -333,6 +333,7 @@ static const lac__field fields[] = {
     {"n", BOTH, read_choices, 0, 1, LAC_CHOICES_MAX, false},
     {"best_of", COMPLETION, read_best_of, 0, 1, LAC_CHOICES_MAX, false},
     {"echo", COMPLETION, read_echo, 0, 0, 0, false},
+    {"response_format", BOTH, lac__read_format, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},
     /* They change nothing in the answer. */
@@ -350,7 +351,6 @@ static const lac__field fields[] = {
     {"tool_choice", CHAT, read_refused, 0, 0, 0, false},
     {"functions", CHAT, read_refused, 0, 0, 0, false},
     {"function_call", CHAT, read_refused, 0, 0, 0, false},
-    {"response_format", BOTH, read_refused, 0, 0, 0, false},
     {"modalities", CHAT, read_refused, 0, 0, 0, false},
     {"audio", CHAT, read_refused, 0, 0, 0, false},
     {"prediction", CHAT, read_refused, 0, 0, 0, false},

@@ -41,6 +41,7 @@ lac_span lac__keep_text(lac__parse *parse, const char *text, size_t length);
 
 /* In api_input.c. */
 bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t *value);
+bool lac__read_format(lac__parse *parse, const lac__field *field, const json_t *value);
 bool lac__read_prompt(lac__parse *parse, const lac__field *field, const json_t *value);
 
 #endif

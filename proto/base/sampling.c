@@ -49,6 +49,20 @@ static lac_status check_stops(const lac_sampling *s, lac_error *err)
     return LAC_OK;
 }
 
+/* A value that is whole must be able to end. */
+static lac_status check_grammar(const lac_sampling *s, lac_error *err)
+{
+    if (s->grammar_length > LAC_GRAMMAR_BYTES_MAX)
+        return lac_fail(err, LAC_EINVAL, "response_format has %u bytes, allowed: %d",
+                        s->grammar_length, LAC_GRAMMAR_BYTES_MAX);
+    if (s->grammar_length && s->ignore_eos)
+        return lac_fail(err, LAC_EINVAL, "ignore_eos is true, allowed: not with response_format");
+    if (s->grammar_length && s->min_tokens)
+        return lac_fail(err, LAC_EINVAL, "min_tokens is %u, allowed: 0 with response_format",
+                        s->min_tokens);
+    return LAC_OK;
+}
+
 lac_status lac_sampling_check(const lac_sampling *s, uint32_t vocab, lac_error *err)
 {
     const struct {
@@ -73,6 +87,8 @@ lac_status lac_sampling_check(const lac_sampling *s, uint32_t vocab, lac_error *
         if (status)
             return status;
     }
-    lac_status status = check_bias(s, vocab, err);
+    lac_status status = check_grammar(s, err);
+    if (status == LAC_OK)
+        status = check_bias(s, vocab, err);
     return status ? status : check_stops(s, err);
 }

@@ -219,6 +219,10 @@ Pb__Sampling *lac__put_sampling(lac__codec *c, const lac_sampling *s)
             out->bias_values[i] = s->bias[i].bias;
         }
     }
+    if (s->grammar_length) {
+        out->has_grammar = 1;
+        out->grammar = lac__bin(s->grammar, s->grammar_length);
+    }
     return out;
 }
 
@@ -278,6 +282,12 @@ lac_status lac__get_sampling(lac__codec *c, const Pb__Sampling *in, lac_sampling
         .logprobs = in->logprobs != 0,
         .top_logprobs = in->top_logprobs,
     };
+    if (in->grammar.len > LAC_GRAMMAR_BYTES_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "response_format has %zu bytes, allowed: %d",
+                        in->grammar.len, LAC_GRAMMAR_BYTES_MAX);
+    lac_span grammar = lac__span(in->grammar);
+    out->grammar = grammar.data;
+    out->grammar_length = grammar.length;
     LAC__TRY(get_stops(c, in, out));
     return get_bias(c, in, out);
 }

@@ -145,6 +145,8 @@ lac_status lac__check_prompt(const lac_prompt *prompt, lac_error *err)
 lac_status lac__check_sampling(const lac_sampling *sampling, lac_error *err)
 {
     LAC__TRY(lac_sampling_check(sampling, LAC_VOCAB_MAX, err));
+    if (!lac_utf8_valid(sampling->grammar ? sampling->grammar : "", sampling->grammar_length))
+        return lac_fail(err, LAC_EINVAL, "response_format is not valid UTF-8");
     for (uint32_t i = 0; i < sampling->stops_count; i++)
         if (!lac_utf8_valid(sampling->stops[i].bytes, sampling->stops[i].length))
             return lac_fail(err, LAC_EINVAL, "stop string %u is not valid UTF-8", i);

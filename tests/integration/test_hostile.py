@@ -34,7 +34,7 @@ BODIES = [
     ("chat/completions", {**HI, "logit_bias": {str(i): 1 for i in range(400)}}, 400, "400 entries"),
     ("chat/completions", {**HI, "top_logprobs": 3}, 400, "top_logprobs is 3"),
     ("chat/completions", {**HI, "tools": [{"type": "function"}]}, 400, "tools is given"),
-    ("chat/completions", {**HI, "response_format": {"type": "json_object"}}, 400, "response_format"),
+    ("chat/completions", {**HI, "response_format": {"type": "xml"}}, 400, "response_format"),
     ("chat/completions", {**HI, "no_such": 1}, 400, "no_such"),
     ("chat/completions", {**HI, "model": "../../etc/passwd"}, 404, "model is"),
     ("chat/completions", {**HI, "model": "m" * 100}, 400, "model is 100 bytes long"),

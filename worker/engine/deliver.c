@@ -78,15 +78,31 @@ static lac_logprob logprob_of(lac_engine *engine, const lac_choice *choice)
     return out;
 }
 
+static void piece_for_words(void *arg, uint32_t id, const char **bytes, size_t *length)
+{
+    lac_tokenizer_piece(arg, id, false, bytes, length);
+}
+
+/* Tokens the grammar allows. The vocabulary is put in order for the first sequence that has one. */
+static const uint64_t *allowed(lac_engine *engine, const lac__sequence *sequence)
+{
+    uint32_t count;
+    if (!engine->words)
+        engine->words = lac_words_create(engine->model->vocab, piece_for_words, engine->tokenizer,
+                                         engine->end_tokens, engine->end_tokens_count);
+    return lac_words_mask(engine->words, sequence->grammar, &count);
+}
+
 void lac__deliver_token(lac_engine *engine, lac__sequence *sequence, lac_logit_row *row,
                         lac_engine_sink sink, void *arg)
 {
     lac_choice choice = {.token = row->best_token};
     if (row->logits) {
         bool banned = lac__sequence_bans_end(sequence);
-        lac_sampler_choose(sequence->sampler, row->logits, lac__sequence_outputs(sequence),
-                           banned ? engine->end_tokens : NULL,
-                           banned ? engine->end_tokens_count : 0, &choice);
+        lac_sampler_choose_among(sequence->sampler, row->logits, lac__sequence_outputs(sequence),
+                                 banned ? engine->end_tokens : NULL,
+                                 banned ? engine->end_tokens_count : 0,
+                                 sequence->grammar ? allowed(engine, sequence) : NULL, &choice);
     }
     lac_engine_event event = {0};
     event.chunk.first_pos = lac__sequence_outputs(sequence);
@@ -101,6 +117,11 @@ void lac__deliver_token(lac_engine *engine, lac__sequence *sequence, lac_logit_r
     if (sequence->state == LAC_SEQUENCE_PREFILL)
         sequence->state = lac_sched_next(sequence->state, LAC_SEQUENCE_PREFILLED);
     event.finish = lac__sequence_accept(engine, sequence, choice.token);
+    if (event.finish == LAC_FINISH_ERROR) {
+        event.chunk = (lac_chunk){.first_pos = event.chunk.first_pos};
+        event.error = sequence->error.status;
+        event.reason = sequence->error.text;
+    }
     event.usage = usage_of(sequence);
     engine->output_tokens++;
     report(engine, sequence, &event, sink, arg);

@@ -286,6 +286,7 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.shares);
     free(e->step.sorted);
     free(e->end_tokens);
+    lac_words_destroy(&e->words);
     lac_buf_free(&e->text);
     free(e);
     *engine = NULL;

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "erasure/account.h"
 #include "erasure/rows.h"
+#include "grammar/grammar.h"
 #include "group.h"
 #include "kv/pool.h"
 #include "kv/prefix.h"
@@ -68,6 +69,7 @@ typedef struct {
     int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
     lac_sampling sampling; /* bias is NULL: the sampler has its own copy */
     lac_sampler *sampler;
+    lac_grammar_state *grammar; /* where in its grammar it is; NULL = free */
     lac_release *release;
     float *logits; /* [vocab] once its choice needs them, until it loses its pages */
     bool raw_text, rerun;
@@ -124,6 +126,7 @@ struct lac_engine {
     double itl_target_us;
     uint32_t *end_tokens; /* ids that end a text */
     size_t end_tokens_count;
+    lac_words *words; /* the vocabulary in order, once a grammar asked for it */
 
     lac__sequence **live; /* [live_max] by arrival, oldest first */
     uint32_t live_count, live_max;

@@ -22,6 +22,8 @@ bool lac__sequence_bans_end(const lac__sequence *sequence)
 bool lac__sequence_best_decides(const lac__sequence *sequence)
 {
     const lac_sampling *s = &sequence->sampling;
+    if (sequence->grammar)
+        return false;
     return lac_sampler_is_plain_greedy(sequence->sampler) ||
            (s->temperature == 0.0f && s->repetition_penalty == 1.0f &&
             s->presence_penalty == 0.0f && s->frequency_penalty == 0.0f && s->bias_count == 0 &&
@@ -44,12 +46,29 @@ static void release_rest(lac_engine *engine, lac__sequence *sequence)
     lac_buf_add(&engine->text, text, length);
 }
 
+/* The grammar goes on with the token. It does not where logits were no numbers, or an earlier
+ * attempt under another grammar produced it. */
+static bool grammar_accept(const lac_engine *engine, lac__sequence *sequence, uint32_t token)
+{
+    const char *bytes;
+    size_t length;
+    lac_tokenizer_piece(engine->tokenizer, token, false, &bytes, &length);
+    bool end = lac_tokenizer_is_end(engine->tokenizer, token);
+    if (end ? lac_grammar_complete(sequence->grammar)
+            : length > 0 && lac_grammar_feed(sequence->grammar, bytes, length))
+        return true;
+    lac_fail(&sequence->error, LAC_EINTERNAL, "token %u does not fit response_format", token);
+    return false;
+}
+
 lac_finish lac__sequence_accept(lac_engine *engine, lac__sequence *sequence, uint32_t token)
 {
     LAC_ASSERT(sequence->known < sequence->limit);
     sequence->tokens[sequence->known++] = token;
     lac_sampler_accept(sequence->sampler, token);
     lac_buf_clear(&engine->text);
+    if (sequence->grammar && !grammar_accept(engine, sequence, token))
+        return LAC_FINISH_ERROR;
     if (lac_tokenizer_is_end(engine->tokenizer, token) && !sequence->sampling.ignore_eos) {
         release_rest(engine, sequence);
         return LAC_FINISH_STOP;
@@ -166,6 +185,9 @@ static lac__sequence *sequence_create(lac_engine *engine, const lac_engine_reque
     sequence->sampler = lac_sampler_create(&request->sampling, engine->model->vocab);
     sequence->release = lac_release_create(&request->sampling);
     sequence->sampling.bias = NULL;
+    sequence->sampling.grammar = NULL;
+    if (request->grammar)
+        sequence->grammar = lac_grammar_state_create(request->grammar);
     lac_sampler_prompt(sequence->sampler, sequence->tokens, sequence->prompt_count);
     replay(engine, sequence, request);
     return sequence;
@@ -233,6 +255,7 @@ void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence)
         lac_kv_close(engine->pool, s->kv);
     lac_sampler_destroy(&s->sampler);
     lac_release_destroy(&s->release);
+    lac_grammar_state_destroy(&s->grammar);
     free(s->logits);
     free(s->tokens);
     free(s);

@@ -74,6 +74,10 @@ static void task_start(lac_link *link, lac_task *task, lac_prompt_job *job)
     }
     sequence.sampling.bias =
         copy_words(ask->sampling.bias, ask->sampling.bias_count, sizeof(lac_logit_bias));
+    sequence.grammar = job->grammar;
+    sequence.sampling.grammar = NULL;
+    sequence.sampling.grammar_length = 0;
+    job->grammar = NULL;
     job->ids = NULL;
     task->stage = LAC_TASK_RUNNING;
     task->prompt_tokens = (uint32_t)sequence.prompt_count;

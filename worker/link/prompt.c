@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "grammar/grammar.h"
 
 /* Templates add a few dozen bytes a message to at most LAC_PROMPT_BYTES_MAX of content. */
 enum { RENDERED_BYTES_MAX = 2 * LAC_PROMPT_BYTES_MAX };
@@ -24,6 +25,7 @@ static size_t copies_size(const lac_dispatch *d)
     size_t size = round16(d->prompt.text.length) + round16(d->prompt.ids_count * sizeof(uint32_t)) +
                   round16(d->accepted_count * sizeof(uint32_t)) +
                   round16(d->sampling.bias_count * sizeof(lac_logit_bias)) +
+                  round16(d->sampling.grammar_length) +
                   round16(d->prompt.messages_count * sizeof(lac_chat_message));
     for (uint32_t i = 0; i < d->prompt.messages_count; i++)
         size += round16(d->prompt.messages[i].content.length);
@@ -60,6 +62,8 @@ lac_prompt_job *lac_prompt_job_create(const lac_prompt_tools *tools, uint64_t id
     job->ask.accepted = copy(&at, dispatch->accepted, dispatch->accepted_count * sizeof(uint32_t));
     job->ask.sampling.bias =
         copy(&at, dispatch->sampling.bias, dispatch->sampling.bias_count * sizeof(lac_logit_bias));
+    job->ask.sampling.grammar =
+        copy(&at, dispatch->sampling.grammar, dispatch->sampling.grammar_length);
     lac_chat_message *messages =
         copy(&at, prompt->messages, prompt->messages_count * sizeof(lac_chat_message));
     for (uint32_t i = 0; i < prompt->messages_count; i++)
@@ -74,6 +78,7 @@ void lac_prompt_job_destroy(lac_prompt_job **job)
     if (*job == NULL)
         return;
     free((*job)->ids);
+    lac_grammar_destroy(&(*job)->grammar);
     free((void *)(*job)->echo.data);
     free((*job)->memory);
     free(*job);
@@ -170,6 +175,9 @@ void lac_prompt_job_run(lac_prompt_job *job)
     }
     if (status == LAC_OK)
         status = length_check(job);
+    if (status == LAC_OK && job->ask.sampling.grammar_length > 0)
+        status = lac_grammar_create(job->ask.sampling.grammar, job->ask.sampling.grammar_length,
+                                    &job->grammar, &job->error);
     if (status == LAC_OK)
         echo_make(job);
     job->error.status = status;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/ring.h"
+#include "grammar/grammar.h"
 #include "link/shadow.h"
 
 typedef enum { COMMAND_SUBMIT, COMMAND_CANCEL } command_kind;
@@ -95,6 +96,7 @@ static void command_free(command *c)
     free(c->sequence.prompt);
     free(c->sequence.accepted);
     free((void *)c->sequence.sampling.bias);
+    lac_grammar_destroy(&c->sequence.grammar);
     free(c);
 }
 
@@ -168,6 +170,7 @@ static void submit_run(lac_runner *runner, const lac_runner_sequence *s)
                                   .accepted = s->accepted,
                                   .accepted_count = s->accepted_count,
                                   .sampling = s->sampling,
+                                  .grammar = s->grammar,
                                   .class_index = s->class_index};
     lac_error err = {.status = LAC_OK};
     lac_status status = lac_engine_submit(runner->engine, &request, &err);

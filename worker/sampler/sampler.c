@@ -208,8 +208,27 @@ static uint32_t draw(const lac_sampler *sampler, float *logits, float max, uint6
     return lac__field_draw(&field, lac_rng_draw(s->seed, s->choice, position));
 }
 
+/* Excludes what is not allowed; a word of the mask that is empty or full goes at once. */
+static void restrict_to(const uint64_t *allowed, float *logits, uint32_t vocab)
+{
+    for (uint32_t base = 0; base < vocab; base += 64) {
+        uint64_t bits = allowed[base / 64];
+        uint32_t end = vocab - base < 64 ? vocab - base : 64;
+        for (uint32_t i = 0; bits != UINT64_MAX && i < end; i++)
+            if (!(bits >> i & 1))
+                logits[base + i] = -INFINITY;
+    }
+}
+
 void lac_sampler_choose(lac_sampler *sampler, float *logits, uint64_t position,
                         const uint32_t *banned, size_t banned_count, lac_choice *out)
+{
+    lac_sampler_choose_among(sampler, logits, position, banned, banned_count, NULL, out);
+}
+
+void lac_sampler_choose_among(lac_sampler *sampler, float *logits, uint64_t position,
+                              const uint32_t *banned, size_t banned_count, const uint64_t *allowed,
+                              lac_choice *out)
 {
     const lac_sampling *s = &sampler->sampling;
     memset(out, 0, sizeof *out);
@@ -228,7 +247,9 @@ void lac_sampler_choose(lac_sampler *sampler, float *logits, uint64_t position,
         LAC_ASSERT(banned[i] < sampler->vocab);
         logits[banned[i]] = -INFINITY;
     }
-    bool changed = banned_count > 0 || sampler->penalised || sampler->bias_count > 0;
+    if (allowed)
+        restrict_to(allowed, logits, sampler->vocab);
+    bool changed = allowed || banned_count > 0 || sampler->penalised || sampler->bias_count > 0;
     float max = changed ? lac__clean(logits, sampler->vocab) : raw_max;
     /* No number is left to choose by (a broken model, or every token banned): token 0, as greedy.
      */

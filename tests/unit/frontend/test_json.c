@@ -64,6 +64,32 @@ START_TEST(test_all_parameters)
 }
 END_TEST
 
+START_TEST(test_formats)
+{
+    static const struct {
+        const char *format, *schema;
+    } cases[] = {
+        {"{\"type\":\"text\"}", ""},
+        {"{\"type\":\"json_object\"}", "{\"type\":\"object\"}"},
+        {"{\"type\":\"json_object\", \"schema\": {\"type\": \"array\"}}", "{\"type\":\"array\"}"},
+        {"{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"strict\":true,\"schema\":"
+         "{\"properties\":{\"z\":{},\"a\":{}}}}}",
+         "{\"properties\":{\"z\":{},\"a\":{}}}"}, /* in the order given */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lac_buf body = {0};
+        lac_buf_printf(&body, "{" HI ",\"response_format\":%s,\"n\":8}", cases[i].format);
+        lac__api_request r = good(LAC__API_CHAT, body.data);
+        const lac_sampling *s = &r.submit.sampling;
+        ck_assert_uint_eq(r.choices, 8);
+        ck_assert_uint_eq(s->grammar_length, strlen(cases[i].schema));
+        ck_assert(memcmp(s->grammar ? s->grammar : "", cases[i].schema, s->grammar_length) == 0);
+        lac__api_free(&r);
+        lac_buf_free(&body);
+    }
+}
+END_TEST
+
 START_TEST(test_prompts)
 {
     lac__api_request r =
@@ -186,8 +212,14 @@ static const struct {
     {LAC__API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools", "tools is given"},
     {LAC__API_CHAT, "{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice",
      "tool_choice is given"},
-    {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_object\"}}", 400,
-     "response_format", "response_format is given"},
+    {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"xml\"}}", 400, "response_format",
+     "response_format.type is \"xml\""},
+    {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_schema\"}}", 400,
+     "response_format", "json_schema is missing"},
+    {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"text\",\"x\":1}}", 400,
+     "response_format", "response_format.x is unknown"},
+    {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_object\"},\"ignore_eos\":true}",
+     400, NULL, "ignore_eos is true"},
     {LAC__API_CHAT, "{" HI ",\"modalities\":[\"text\",\"audio\"]}", 400, "modalities", "is given"},
     {LAC__API_CHAT, "{" HI ",\"audio\":{}}", 400, "audio", "audio is given"},
     {LAC__API_CHAT, "{" HI ",\"prompt\":\"x\"}", 400, "prompt", "unknown parameter \"prompt\""},
@@ -301,7 +333,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_all_parameters, test_prompts, test_refused, test_counts,
-                                  NULL};
+    const TTest *const tests[] = {test_all_parameters, test_formats, test_prompts,
+                                  test_refused,        test_counts,  NULL};
     return run_suite("frontend json", tests);
 }

@@ -45,6 +45,7 @@ static void sampling(const lac_sampling *b, lac_buf *out)
     U(ignore_eos), U(logprobs), U(top_logprobs), U(stops_count), U(bias_count);
     for (uint32_t i = 0; i < b->stops_count; i++)
         bytes("stop", b->stops[i].bytes, b->stops[i].length, out);
+    bytes("grammar", b->grammar, b->grammar_length, out);
     for (uint32_t i = 0; i < b->bias_count; i++)
         lac_buf_printf(out, "bias %u %.9g\n", b->bias[i].token, (double)b->bias[i].bias);
 }

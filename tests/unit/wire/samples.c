@@ -6,9 +6,9 @@
 
 _Static_assert(
     sizeof(lac_hello) == 472 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
-        sizeof(lac_dispatch) == 496 && sizeof(lac_submit) == 648 &&
+        sizeof(lac_dispatch) == 512 && sizeof(lac_submit) == 664 &&
         sizeof(lac_group_status) == 352 && sizeof(lac_status_reply) == 392 &&
-        sizeof(lac_sampling) == 352 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264 &&
+        sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
         sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 136 &&
         sizeof(lac_path_reply) == 824 && sizeof(lac_known_class) == 664 &&
@@ -420,6 +420,28 @@ static void submit_full(lac_msg *m)
     m->body.submit.has_tier = true;
 }
 
+static const char schema[] = "{\"type\":\"object\",\"title\":\"h\xc3\xa9llo\"}";
+
+static void grammar(lac_sampling *s)
+{
+    s->ignore_eos = false;
+    s->min_tokens = 0;
+    s->grammar = schema;
+    s->grammar_length = sizeof schema - 1;
+}
+
+static void dispatch_grammar(lac_msg *m)
+{
+    dispatch(m);
+    grammar(&m->body.dispatch.sampling);
+}
+
+static void submit_grammar(lac_msg *m)
+{
+    submit_plain(m);
+    grammar(&m->body.submit.sampling);
+}
+
 static void tokens_account(lac_msg *m)
 {
     tokens_message(m);
@@ -553,6 +575,8 @@ static const struct {
     {"scale", LAC_MSG_SCALE, scale},
     {"drain_group", LAC_MSG_DRAIN_GROUP, drain_group},
     {"ordered", LAC_MSG_ORDERED, ordered},
+    {"dispatch_grammar", LAC_MSG_DISPATCH, dispatch_grammar},
+    {"submit_grammar", LAC_MSG_SUBMIT, submit_grammar},
 };
 
 const char *sample_name(int index)

@@ -40,6 +40,8 @@ typedef struct {
     lac_stop stops[LAC_STOPS_MAX];
     uint32_t bias_count;
     const lac_logit_bias *bias; /* ≤ LAC_LOGIT_BIAS_MAX, owned by whoever holds the request */
+    uint32_t grammar_length;    /* 0 = the answer is free */
+    const char *grammar; /* JSON Schema that it must match, ≤ LAC_GRAMMAR_BYTES_MAX; owned as bias */
 } lac_sampling;
 
 /* temperature 1, everything else off. */

@@ -127,7 +127,8 @@ typedef struct {
     size_t prompt_count;
     const uint32_t *accepted; /* output of an earlier attempt to continue; copied */
     size_t accepted_count;
-    lac_sampling sampling;   /* copied, has_seed true */
+    lac_sampling sampling;   /* copied, has_seed true; its text of a grammar is not read */
+    struct lac_grammar *grammar; /* the answer must match it; NULL = free; held by the sequence too */
     bool raw_text;           /* special tokens in the output give their text */
     /* 0 = full. A sequence keeps its class from its first row to its last: keys and values of units it
      * leaves out are never made, so there is no call that gives it those units back. To go on with

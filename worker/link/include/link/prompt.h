@@ -30,6 +30,7 @@ typedef struct {
     lac_error error; /* status LAC_OK: fine */
     uint32_t *ids;   /* malloc'd; whoever takes it sets NULL here */
     size_t ids_count;
+    struct lac_grammar *grammar; /* of the answer, NULL = free; the same */
     lac_span echo; /* malloc'd; the same; empty unless asked for and this is the first attempt */
 } lac_prompt_job;
 

@@ -37,7 +37,8 @@ typedef struct {
     size_t prompt_count;
     uint32_t *accepted;
     size_t accepted_count;
-    lac_sampling sampling; /* its bias array too */
+    lac_sampling sampling; /* its bias array too; of its grammar only the next field is read */
+    struct lac_grammar *grammar; /* NULL = the answer is free; changes owners too */
     uint32_t class_index;
     bool shadow; /* score it again in full when it has ended */
     lac_digest class_digest;

@@ -39,6 +39,11 @@ typedef struct {
  * `banned` lists tokens that may not be chosen now (end tokens before min_tokens or under ignore_eos). */
 void lac_sampler_choose(lac_sampler *sampler, float *logits, uint64_t position, const uint32_t *banned,
                         size_t banned_count, lac_choice *out);
+/* The same among tokens whose bit is set in `allowed` [(vocab + 63) / 64]; NULL = all. Log-probabilities
+ * stay those of the whole vocabulary. */
+void lac_sampler_choose_among(lac_sampler *sampler, float *logits, uint64_t position,
+                              const uint32_t *banned, size_t banned_count, const uint64_t *allowed,
+                              lac_choice *out);
 
 /* ---- releasing text: whole UTF-8 characters only, stop strings cut, at any token boundary ---- */
 
