@@ -432,7 +432,7 @@ START_TEST(random_use_keeps_contents_and_books)
     lac_rng_seed(&rng, 3);
     live_count = 0;
     uint64_t hits = 0;
-    for (int move = 0; move < 20000; move++) {
+    for (int move = 0; move < 8000; move++) {
         uint64_t what = lac_rng_below(&rng, 8);
         if (what < 2 && live_count < SEQUENCES) {
             open_one(pool, &rng);
@@ -454,7 +454,7 @@ START_TEST(random_use_keeps_contents_and_books)
             check_contents(pool, &live[i]);
         check_books(pool);
     }
-    ck_assert_uint_gt(hits, 1000);
+    ck_assert_uint_gt(hits, 400);
     while (live_count > 0)
         lac_kv_close(pool, live[--live_count].kv);
     ck_assert_uint_eq(lac_kv_used_count(pool), 0);
