@@ -20,8 +20,8 @@ typedef enum {
     PHASE_POST_NORM,  /* a job a row; only for models that norm the branch's result */
     PHASE_GATE_UP,    /* a job 32 FFN rows */
     PHASE_HEAD,       /* a job 64 vocabulary rows */
-    PHASE_PATCH_DOWN, /* a job 32 rows of the rank */
-    PHASE_PATCH_UP,   /* a job 32 output rows */
+    PHASE_LINEAR_DOWN, /* a job 32 rows of the rank */
+    PHASE_LINEAR_UP,   /* a job 32 output rows */
     PHASE_SUM,        /* one job: a result over the ranks of a group */
     PHASE_RESIDUAL,   /* a job a row; only for results that were summed up, without a post norm */
     /* Of experts.c: */

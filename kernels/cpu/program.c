@@ -140,13 +140,16 @@ static lac_status op_check(lac_backend *be, const lac_op *op, size_t at, uint32_
                   is_matrix(op->u.head.weight, o->vocab, hidden),
               "op %zu: head is not %u x %u", at, o->vocab, hidden);
         break;
-    case LAC_OP_PATCH: {
-        const lac_weight *down = op->u.patch.down, *up = op->u.patch.up;
+    case LAC_OP_PATCH:
+    case LAC_OP_LINEAR: {
+        const lac_weight *down = op->u.linear.down, *up = op->u.linear.up;
         uint32_t rank = down ? down->rows : hidden;
         SHAPE(rank <= lac__inner_max(o) && is_matrix(up, hidden, rank) &&
-                  !lac__type_quantised(up->type) &&
-                  (!down || (is_matrix(down, rank, hidden) && !lac__type_quantised(down->type))),
-              "op %zu: patch is not %u x %u x %u of floats", at, hidden, rank, hidden);
+                  is_vector(op->u.linear.norm, hidden) &&
+                  (!down || (is_matrix(down, rank, hidden) && !lac__type_quantised(down->type) &&
+                             !lac__type_quantised(up->type))),
+              "op %zu: a linear map is not %u x %u x %u, or of quantised factors", at, hidden, rank,
+              hidden);
         break;
     }
     case LAC_OP_EXPERTS: return lac__experts_check(be, op, at, err);
@@ -183,16 +186,17 @@ static void push_normed(lac_backend *be, lac__phase_kind kind, const lac_op *op,
     }
 }
 
-static void patch_add(lac_backend *be, const lac_op *op)
+static void linear_add(lac_backend *be, const lac_op *op)
 {
+    const lac_weight *down = op->u.linear.down, *up = op->u.linear.up;
     push(be, PHASE_NORM, op);
-    last(be)->floats = true;
-    last(be)->shared = !op->u.patch.down;
-    if (op->u.patch.down) {
-        push(be, PHASE_PATCH_DOWN, op);
+    reads(last(be), down ? down : up);
+    last(be)->shared = !down;
+    if (down) {
+        push(be, PHASE_LINEAR_DOWN, op);
         last(be)->floats = true;
     }
-    push(be, PHASE_PATCH_UP, op);
+    push(be, PHASE_LINEAR_UP, op);
 }
 
 static void experts_add(lac_backend *be, const lac_op *op)
@@ -254,7 +258,8 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
         push_normed(be, PHASE_HEAD, op, w, 1);
         break;
     }
-    case LAC_OP_PATCH: patch_add(be, op); break;
+    case LAC_OP_PATCH:
+    case LAC_OP_LINEAR: linear_add(be, op); break;
     case LAC_OP_EXPERTS: experts_add(be, op); break;
     }
     return LAC_OK;

@@ -98,7 +98,11 @@ static void norm_of(const lac_backend *be, const lac_op *op, const float **norm,
     switch (op->kind) {
     case LAC_OP_QKV: *norm = floats(op->u.qkv.norm), *eps = op->u.qkv.eps; break;
     case LAC_OP_GATE_UP: *norm = floats(op->u.gate_up.norm), *eps = op->u.gate_up.eps; break;
-    case LAC_OP_PATCH: *norm = be->ones, *eps = op->u.patch.eps; break;
+    case LAC_OP_PATCH:
+    case LAC_OP_LINEAR:
+        *norm = op->u.linear.norm ? floats(op->u.linear.norm) : be->ones;
+        *eps = op->u.linear.eps;
+        break;
     default: *norm = floats(op->u.head.norm), *eps = op->u.head.eps; break;
     }
 }
@@ -375,11 +379,11 @@ static void job_gate_up(lac_backend *be, const lac__phase *ph, lac__local *l, ui
     }
 }
 
-/* ---- patch ---- */
+/* ---- patch, linear ---- */
 
-static void job_patch_down(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
+static void job_linear_down(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
 {
-    const lac_weight *down = ph->op->u.patch.down;
+    const lac_weight *down = ph->op->u.linear.down;
     uint32_t rank = down->rows, rows = op_rows(be, ph->op), first = job * LAC__SLICE;
     uint32_t n = rank - first < LAC__SLICE ? rank - first : LAC__SLICE;
     const lac__panel *panel = normed_panel(be, l, rows);
@@ -391,14 +395,15 @@ static void job_patch_down(lac_backend *be, const lac__phase *ph, lac__local *l,
     }
 }
 
-static void job_patch_up(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
+static void job_linear_up(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
 {
     const lac_op *op = ph->op;
     uint32_t hidden = be->options.hidden, rows = op_rows(be, op), first = job * LAC__SLICE;
     uint32_t n = hidden - first < LAC__SLICE ? hidden - first : LAC__SLICE;
-    const lac__panel *panel = op->u.patch.down ? &be->inner : &be->normed;
+    const lac__panel *panel = op->u.linear.down ? &be->inner : &be->normed;
     for (uint32_t t = 0; t < ceil_div(rows, LAC__TILE); t++) {
-        product(be, op->u.patch.up, first / 8, LAC__SLICE / 8, panel, rows, t, l->tile, LAC__SLICE);
+        product(be, op->u.linear.up, first / 8, LAC__SLICE / 8, panel, rows, t, l->tile,
+                LAC__SLICE);
         for (uint32_t i = t * LAC__TILE; i < rows && i < (t + 1) * LAC__TILE; i++)
             be->kernels->add(be->h + (size_t)op_row(be, op, i) * hidden + first,
                              l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE, n);
@@ -454,8 +459,8 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     case PHASE_PROJECT: return ceil_div(be->options.hidden, LAC__SLICE);
     case PHASE_GATE_UP: return ceil_div(op->u.gate_up.gate->rows, LAC__SLICE);
     case PHASE_HEAD: return ceil_div(be->options.vocab, LAC__HEAD_SLICE);
-    case PHASE_PATCH_DOWN: return ceil_div(op->u.patch.down->rows, LAC__SLICE);
-    case PHASE_PATCH_UP: return ceil_div(be->options.hidden, LAC__SLICE);
+    case PHASE_LINEAR_DOWN: return ceil_div(op->u.linear.down->rows, LAC__SLICE);
+    case PHASE_LINEAR_UP: return ceil_div(be->options.hidden, LAC__SLICE);
     default: return rows;
     }
 }
@@ -472,8 +477,8 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_POST_NORM: job_post_norm(be, ph, l, job); break;
     case PHASE_GATE_UP: job_gate_up(be, ph, l, job); break;
     case PHASE_HEAD: job_head(be, ph, l, job); break;
-    case PHASE_PATCH_DOWN: job_patch_down(be, ph, l, job); break;
-    case PHASE_PATCH_UP: job_patch_up(be, ph, l, job); break;
+    case PHASE_LINEAR_DOWN: job_linear_down(be, ph, l, job); break;
+    case PHASE_LINEAR_UP: job_linear_up(be, ph, l, job); break;
     case PHASE_SUM: job_sum(be, ph); break;
     case PHASE_RESIDUAL: job_residual(be, ph, job); break;
     default: lac__experts_job(be, ph, l, job); break;
@@ -483,7 +488,7 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
 static bool norms_for_self(lac__phase_kind kind)
 {
     return kind == PHASE_QKV || kind == PHASE_GATE_UP || kind == PHASE_HEAD ||
-           kind == PHASE_PATCH_DOWN;
+           kind == PHASE_LINEAR_DOWN;
 }
 
 static void step_on_thread(void *context, uint32_t thread)

@@ -309,7 +309,7 @@ void engine_patch(engine *e, const model *m, uint32_t unit, uint32_t list)
     memmove(&e->ops[at + 1], &e->ops[at], (e->ops_count++ - at) * sizeof e->ops[0]);
     e->ops[at] = (lac_op){.kind = LAC_OP_PATCH,
                           .unit = list,
-                          .u.patch = {.down = packed[0], .up = packed[1], .eps = 1e-5f}};
+                          .u.linear = {.down = packed[0], .up = packed[1], .eps = 1e-5f}};
 }
 
 void engine_poison(engine *e)

@@ -446,6 +446,98 @@ START_TEST(patches_have_the_same_bits_alone_and_together)
 }
 END_TEST
 
+/* A linear unit with a norm weight: its own row list, every type, and the bits of a patch where the
+ * weight is ones. */
+START_TEST(a_linear_unit_is_a_patch_with_a_norm)
+{
+    static float patched[1][VOCAB], linear[1][VOCAB], alone[1][VOCAB];
+    model m;
+    uint32_t n = 20;
+    for (int pass = 0; pass < 3; pass++) {
+        engine e;
+        model_make(&m, &half);
+        engine_open(&e, &m, lac_cpu_isa_best(), 2, LAC_KV_F16);
+        model_patch(&m, 0, HIDDEN, 3);
+        engine_patch(&e, &m, 0, 0);
+        run *r = calloc(1, sizeof *r);
+        r->e = &e;
+        lac_row_list list = all_rows(n), units[2 * LAYERS] = {{0, NULL}, list, list, list};
+        size_t at = 0;
+        while (e.ops[at].kind != LAC_OP_PATCH)
+            at++;
+        lac_weight *ones = NULL;
+        float one[HIDDEN];
+        for (uint32_t i = 0; i < HIDDEN; i++)
+            one[i] = 1;
+        ck_assert_int_eq(e.api->weight_pack(e.be, LAC_TYPE_F32, 1, HIDDEN, one, &ones, NULL),
+                         LAC_OK);
+        e.patches[e.patches_count++] = ones;
+        if (pass == 0) {
+            r->patch_rows = &list;
+            feed(r, &n, 1, units, patched);
+        } else { /* in place of the attention of layer 0, whose operations go */
+            e.ops[at].kind = LAC_OP_LINEAR;
+            e.ops[at].unit = 0;
+            e.ops[at].u.linear.norm = ones;
+            memmove(&e.ops[1], &e.ops[at], (e.ops_count - at) * sizeof e.ops[0]);
+            e.ops_count -= at - 1;
+            units[0] = list;
+            for (uint32_t i = 0; pass == 2 && i < n; i++) {
+                uint32_t row = 1;
+                feed(r, &row, 1, NULL, alone);
+            }
+            if (pass == 1)
+                feed(r, &n, 1, units, linear);
+        }
+        free(r);
+        engine_close(&e);
+        model_free(&m);
+    }
+    ck_assert_mem_eq(patched, linear, sizeof patched);
+    ck_assert_mem_eq(patched, alone, sizeof patched);
+}
+END_TEST
+
+/* A quantised one: near the same in float32. */
+START_TEST(a_linear_unit_may_be_quantised)
+{
+    static float logits[2][1][VOCAB];
+    model m;
+    uint32_t n = 5;
+    model_make(&m, &plain);
+    matrix square = m.w[1 + 9]; /* [hidden][heads × dim], of which a part is square */
+    for (int pass = 0; pass < 2; pass++) {
+        engine e;
+        lac_weight *up = NULL;
+        uint8_t bytes[HIDDEN * 64 * 2];
+        size_t row = row_bytes(square.type, square.cols), part = row_bytes(square.type, HIDDEN);
+        for (uint32_t i = 0; i < HIDDEN; i++)
+            memcpy(bytes + i * part, square.bytes + i * row, part);
+        engine_open(&e, &m, pass ? LAC_ISA_REFERENCE : lac_cpu_isa_best(), 2, LAC_KV_F32);
+        ck_assert_int_eq(e.api->weight_pack(e.be, square.type, HIDDEN, HIDDEN, bytes, &up, NULL),
+                         LAC_OK);
+        e.patches[e.patches_count++] = up;
+        e.ops[1] = (lac_op){
+            .kind = LAC_OP_LINEAR, .unit = 0, .u.linear = {.norm = e.w[1], .eps = 1e-5f, .up = up}};
+        memmove(&e.ops[2], &e.ops[4], (e.ops_count - 4) * sizeof e.ops[0]);
+        e.ops_count -= 2;
+        run *r = calloc(1, sizeof *r);
+        r->e = &e;
+        feed(r, &n, 1, NULL, logits[pass]);
+        free(r);
+        engine_close(&e);
+    }
+    double dot = 0, a = 0, b = 0;
+    for (uint32_t k = 0; k < VOCAB; k++) {
+        dot += (double)logits[0][0][k] * logits[1][0][k];
+        a += (double)logits[0][0][k] * logits[0][0][k];
+        b += (double)logits[1][0][k] * logits[1][0][k];
+    }
+    ck_assert_msg(dot > 0.99 * sqrt(a * b), "cosine %g", dot / sqrt(a * b));
+    model_free(&m);
+}
+END_TEST
+
 /* A program with patches and a batch without lists for them is the program without. */
 START_TEST(patches_without_rows_cost_nothing)
 {
@@ -525,14 +617,14 @@ START_TEST(bad_shapes_are_refused)
     wrong[1].u.qkv.head_dim = 12;
     batch.logit_rows_count = 0;
     ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
-    /* A patch of quantised weights, and one whose matrices do not meet. */
-    wrong[1] = (lac_op){.kind = LAC_OP_PATCH, .u.patch = {.up = e.w[9]}};
+    /* A patch that does not fit the stream, and one whose matrices do not meet. */
+    wrong[1] = (lac_op){.kind = LAC_OP_PATCH, .u.linear = {.up = e.w[9]}};
     ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
     model_patch(&m, 0, 8, 0);
     engine_patch(&e, &m, 0, 0);
-    wrong[1].u.patch.up = e.patches[1];
+    wrong[1].u.linear.up = e.patches[1];
     ck_assert_int_eq(e.api->run(e.be, wrong, 2, &batch, &err), LAC_EINVAL);
-    ck_assert_str_eq(err.text, "op 1: patch is not 64 x 64 x 64 of floats");
+    ck_assert_str_eq(err.text, "op 1: a linear map is not 64 x 64 x 64, or of quantised factors");
     engine_close(&e);
     model_free(&m);
 }
@@ -552,6 +644,8 @@ Suite *suite_step(void)
     tcase_add_loop_test(t, patches_agree_with_float64, 0, 4);
     tcase_add_loop_test(t, patches_have_the_same_bits_alone_and_together, 0, 3);
     tcase_add_test(t, patches_without_rows_cost_nothing);
+    tcase_add_test(t, a_linear_unit_is_a_patch_with_a_norm);
+    tcase_add_test(t, a_linear_unit_may_be_quantised);
     tcase_add_test(t, what_is_not_finite_is_reported);
     tcase_add_test(t, bad_shapes_are_refused);
     suite_add_tcase(s, t);

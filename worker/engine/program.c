@@ -18,7 +18,12 @@ enum {
 /* True when unit 2l, or 2l+1, exists and some class runs it. */
 static bool attention_runs(const lac_model *model, const lac_mask *dropped, uint32_t l)
 {
-    return model->layers[l].heads > 0 && !lac_mask_has(dropped, 2 * l);
+    return model->layers[l].heads > 0 && !model->layers[l].linear && !lac_mask_has(dropped, 2 * l);
+}
+
+static bool linear_runs(const lac_model *model, const lac_mask *dropped, uint32_t l)
+{
+    return model->layers[l].linear && !lac_mask_has(dropped, 2 * l);
 }
 
 static bool ffn_runs(const lac_model *model, const lac_mask *dropped, uint32_t l)
@@ -325,6 +330,14 @@ static void experts_add(builder *b, uint32_t l)
     op->u.experts.act = activation_of(model);
 }
 
+static void linear_add(builder *b, uint32_t l)
+{
+    lac_op *op = op_add(b, LAC_OP_LINEAR, 2 * l);
+    op->u.linear.norm = packed(b, b->model->layers[l].attn_norm);
+    op->u.linear.eps = b->model->norm_eps;
+    op->u.linear.up = packed(b, b->model->layers[l].o);
+}
+
 static void ffn_add(builder *b, uint32_t l)
 {
     const lac_model *model = b->model;
@@ -383,12 +396,12 @@ static void patches_add(builder *b, uint32_t unit)
             made[made_count++] = patch;
             lac_op *op = op_add(b, LAC_OP_PATCH, b->lists[i].list);
             if (same + 1 < made_count) {
-                op->u.patch = b->program->ops[first + same].u.patch;
+                op->u.linear = b->program->ops[first + same].u.linear;
                 continue;
             }
-            op->u.patch.eps = b->model->norm_eps;
-            op->u.patch.down = patch_packed(b, rank, hidden, patch->down);
-            op->u.patch.up = patch_packed(b, hidden, rank, patch->up);
+            op->u.linear.eps = b->model->norm_eps;
+            op->u.linear.down = patch_packed(b, rank, hidden, patch->down);
+            op->u.linear.up = patch_packed(b, hidden, rank, patch->up);
         }
 }
 
@@ -415,6 +428,8 @@ static void program_build(builder *b)
         table_row += attends;
         if (!here)
             continue;
+        if (linear_runs(model, b->dropped, l))
+            linear_add(b, l);
         patches_add(b, 2 * l);
         if (ffn_runs(model, b->dropped, l))
             (model->layers[l].experts ? experts_add : ffn_add)(b, l);

@@ -32,6 +32,10 @@ static bool layer_add(lac_class_price *price, const lac_model_shape *shape, uint
                             2 * d * layer->experts;
     if (!attention)
         return true;
+    if (layer->kv_heads == 0) { /* linear: one product, no position looked at */
+        price->row_flops += 2 * d * d;
+        return true;
+    }
     price->row_flops += 2 * d * (q + 2 * kv) + 2 * q * d;
     return window_add(price, layer->window, 4 * q);
 }

@@ -99,14 +99,9 @@ const char *lac__architecture_names(void)
 /* Heads of one layer as its attention needs them. */
 static void check_heads(lac__keys *in, uint32_t l, uint32_t heads, uint32_t kv)
 {
-    if (in->error.status != LAC_OK || heads == 0)
-        return;
-    if (kv == 0)
-        lac_fail(&in->error, LAC_EUNSUPPORTED,
-                 "key %s.attention.head_count_kv: 0 in layer %u of %u heads: linear attention is "
-                 "not supported",
-                 in->arch, l, heads);
-    else if (heads % kv != 0)
+    if (in->error.status != LAC_OK || heads == 0 || kv == 0)
+        return; /* no attention, or a linear one */
+    if (heads % kv != 0)
         lac_fail(&in->error, LAC_ECORRUPT,
                  "key %s.attention.head_count_kv: %u, does not divide the %u heads of layer %u",
                  in->arch, kv, heads, l);
@@ -131,6 +126,7 @@ static void read_layers(lac__keys *in, lac_model *model, uint64_t low)
         check_heads(in, l, heads[l], kv[l]);
         model->layers[l].heads = heads[l];
         model->layers[l].kv_heads = heads[l] ? kv[l] : 0;
+        model->layers[l].linear = heads[l] > 0 && kv[l] == 0;
         model->layers[l].ffn = ffn[l];
     }
     free(values);

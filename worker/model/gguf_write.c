@@ -104,6 +104,30 @@ void lac_gguf_writer_string(lac_gguf_writer *writer, const char *key, const char
     key_own(key_place(writer, key), LAC_GGUF_STRING, text, strlen(text), strlen(text));
 }
 
+void lac_gguf_writer_u32s(lac_gguf_writer *writer, const char *key, const uint32_t *values,
+                          size_t count)
+{
+    entry *e = key_place(writer, key);
+    key_own(e, LAC_GGUF_ARRAY, values, count * sizeof *values, count);
+    e->element = LAC_GGUF_U32;
+}
+
+void lac_gguf_writer_rename(lac_gguf_writer *writer, const char *from, const char *to)
+{
+    size_t cut = strlen(from), head = strlen(to);
+    for (size_t i = 0; i < writer->keys_count; i++) {
+        char *old = writer->keys[i].name;
+        if (strncmp(old, from, cut) != 0)
+            continue;
+        size_t rest = strlen(old + cut);
+        char *name = lac_alloc(head + rest + 1, 1);
+        memcpy(name, to, head);
+        memcpy(name + head, old + cut, rest);
+        writer->keys[i].name = name;
+        free(old);
+    }
+}
+
 lac_status lac_gguf_writer_extend(lac_gguf_writer *writer, const char *key, size_t count,
                                   size_t from, lac_error *err)
 {

@@ -68,7 +68,7 @@ static void role_shape(const lac_model *m, const lac_layer *layer, lac__shape sh
     case LAC__SHAPE_KV: *columns = m->hidden, *rows = kv; break;
     case LAC__SHAPE_Q_BIAS: *columns = q; break;
     case LAC__SHAPE_KV_BIAS: *columns = kv; break;
-    case LAC__SHAPE_O: *columns = q, *rows = m->hidden; break;
+    case LAC__SHAPE_O: *columns = layer->linear ? m->hidden : q, *rows = m->hidden; break;
     case LAC__SHAPE_UP: *columns = m->hidden, *rows = layer->ffn; break;
     case LAC__SHAPE_DOWN: *columns = layer->ffn, *rows = m->hidden; break;
     case LAC__SHAPE_ROUTER: *columns = m->hidden, *rows = layer->experts; break;
@@ -87,6 +87,9 @@ static lac_status bind_role(binder *b, uint32_t l, const lac__role *role, lac_er
         return LAC_OK; /* a tensor of a unit that is not there stays unused too */
     bool needed = (b->arch->needs & role->group) != 0,
          allowed = needed || (b->arch->may & role->group);
+    if (layer->linear && !role->ffn)
+        needed = allowed = role->offset == offsetof(lac_layer, attn_norm) ||
+                           role->offset == offsetof(lac_layer, o);
     if (!t || !allowed) {
         if (needed)
             return lac_fail(err, LAC_ECORRUPT, "tensor %s: missing (layer %u of %u)", name, l,

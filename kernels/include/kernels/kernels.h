@@ -93,6 +93,7 @@ typedef enum {
     LAC_OP_GATE_UP,   /* x = act(Wg·norm(h)) × (Wu·norm(h)) */
     LAC_OP_HEAD,      /* logits = W·norm(h) for the rows that want them */
     LAC_OP_PATCH,     /* h += up·down·n, n = h / rms(h), for the rows of lac_batch.patch_rows */
+    LAC_OP_LINEAR,    /* h += up·norm(h): a unit that looks at no other position */
     LAC_OP_EXPERTS    /* h += Σ weight·Wd·(act(Wg·n) × (Wu·n)), n = norm(h), over the experts that the
                          router picks for the row: a whole FFN unit, no projection follows */
 } lac_op_kind;
@@ -151,10 +152,11 @@ typedef struct {
             float softcap; /* 0 = none */
         } head;
         struct {
+            const lac_weight *norm; /* RMSNorm weight [hidden]; NULL = ones */
+            float eps;
             const lac_weight *down; /* [rank][hidden], rank ≥ 2; NULL: none, up is [hidden][hidden] */
             const lac_weight *up;   /* [hidden][rank] */
-            float eps;              /* both are of a type that is not quantised */
-        } patch;
+        } linear; /* PATCH and LINEAR; with down, both of a type that is not quantised */
         struct {
             const lac_weight *norm;
             float eps;

@@ -127,6 +127,41 @@ START_TEST(keys_are_set_and_arrays_grow)
 }
 END_TEST
 
+/* Without a source; keys that get another family; tensors from memory. */
+START_TEST(a_file_from_nothing)
+{
+    make_path();
+    static const uint32_t numbers[3] = {7, 0, UINT32_MAX};
+    static const uint16_t halves[6] = {0x3c00, 0, 0x4000, 1, 2, 3};
+    const lac_gguf_tensor t = {.type = LAC_TYPE_F16,
+                               .dims_count = 2,
+                               .dims = {3, 2, 1, 1},
+                               .elements = 6,
+                               .bytes = sizeof halves,
+                               .data = halves};
+    lac_gguf_writer *w = lac_gguf_writer_create(NULL);
+    lac_gguf_writer_u32s(w, "old.list", numbers, 3);
+    lac_gguf_writer_u32(w, "older", 1);
+    lac_gguf_writer_rename(w, "old.", "brandnew.");
+    lac_gguf_writer_tensor(w, "t", &t, false);
+    ck_assert_int_eq(lac_gguf_writer_write(w, path, NULL), LAC_OK);
+    lac_gguf_writer_destroy(&w);
+    lac_gguf *gguf = NULL;
+    lac_gguf_kind kind;
+    size_t count;
+    ck_assert_int_eq(lac_gguf_open(path, &gguf, NULL), LAC_OK);
+    ck_assert(lac_gguf_array(gguf, "brandnew.list", &kind, &count, NULL));
+    ck_assert(count == 3 && lac_gguf_array_number(gguf, "brandnew.list", 2) == UINT32_MAX);
+    ck_assert(!lac_gguf_array(gguf, "old.list", &kind, &count, NULL));
+    ck_assert_uint_eq(lac_gguf_key_count(gguf), 2);
+    const lac_gguf_tensor *again = lac_gguf_tensor_find(gguf, "t");
+    ck_assert(again && again->dims[0] == 3 && again->dims[1] == 2);
+    ck_assert_mem_eq(again->data, halves, sizeof halves);
+    lac_gguf_close(&gguf);
+    unlink(path);
+}
+END_TEST
+
 START_TEST(a_failure_leaves_nothing)
 {
     lac_gguf *gguf = NULL;
@@ -154,6 +189,7 @@ int main(void)
     tcase_add_loop_test(tc, a_copy_is_the_same_model, 0, 6);
     tcase_add_loop_test(tc, bounds_see_one_weight, 0, 6);
     tcase_add_test(tc, keys_are_set_and_arrays_grow);
+    tcase_add_test(tc, a_file_from_nothing);
     tcase_add_test(tc, a_failure_leaves_nothing);
     suite_add_tcase(suite, tc);
     SRunner *all = srunner_create(suite);

@@ -5,8 +5,10 @@
  * width, f = FFN width, c = positions it looks at:
  *
  *   attention unit   2·d·w·(h + 2g)  +  2·h·w·d  +  4·h·w·c
+ *   linear unit      2·d²   (h > 0, g = 0)
  *   FFN unit         6·d·f
  *   FFN of experts   6·d·f·used  +  2·d·experts
+ *   patch            4·d·r, at full rank 2·d²
  *   head             2·d·vocab, for rows whose logits are wanted
  *
  * Norms, RoPE, softmax and activations are left out, as is usual. */

@@ -15,6 +15,10 @@ void lac_gguf_writer_destroy(lac_gguf_writer **writer);
 /* Sets a key, in place of one with that name. Texts are copied. */
 void lac_gguf_writer_u32(lac_gguf_writer *writer, const char *key, uint32_t value);
 void lac_gguf_writer_string(lac_gguf_writer *writer, const char *key, const char *text);
+void lac_gguf_writer_u32s(lac_gguf_writer *writer, const char *key, const uint32_t *values,
+                          size_t count);
+/* Gives keys that begin with `from` another beginning. */
+void lac_gguf_writer_rename(lac_gguf_writer *writer, const char *from, const char *to);
 /* Makes an array of fixed-size elements `count` long: those it has, then again those of `from` and
  * on, repeated. LAC_ENOTFOUND when there is no such key, LAC_EINVAL when it is no such array. */
 lac_status lac_gguf_writer_extend(lac_gguf_writer *writer, const char *key, size_t count,

@@ -27,6 +27,7 @@ typedef struct {
  * and the file lacks is an error at open. */
 typedef struct {
     uint32_t heads, kv_heads; /* 0 heads: no attention unit */
+    bool linear; /* heads but no KV heads: the unit is o·norm(h), with attn_norm and o alone */
     uint32_t ffn;             /* 0: no FFN unit; the width of one expert where there are some */
     uint32_t experts, experts_used; /* 0: one FFN for all rows; else a row runs `experts_used` */
     uint32_t window;          /* sliding window, 0 = none */
