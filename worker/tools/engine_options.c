@@ -5,12 +5,45 @@
 
 #include <string.h>
 
-/* Units are checked against the model's layers, which only its metadata says. */
-static lac_status mask_of(const lac_tool_engine *options, lac_mask *out, lac_error *err)
+static lac_status class_of_plan(const lac_tool_class_options *o, const lac_model *model,
+                                lac_plan **plan, lac_engine_class *out, lac_error *err)
+{
+    lac_status status = lac_plan_load(o->plan, model, plan, err);
+    if (status != LAC_OK || strcmp(o->class_name, "full") == 0)
+        return status;
+    const lac_plan_class *class = lac_plan_find(*plan, o->class_name);
+    if (!class) {
+        lac_buf names = {.cap = 200};
+        for (uint32_t c = 0; c < (*plan)->classes_count; c++)
+            lac_buf_printf(&names, ", %s", (*plan)->classes[c].name);
+        status = lac_fail(err, LAC_ENOTFOUND, "--class is \"%s\", the plan has full%s",
+                          o->class_name, names.data ? names.data : "");
+        lac_buf_free(&names);
+        lac_plan_destroy(plan);
+        return status;
+    }
+    *out = (lac_engine_class){.name = class->name,
+                              .mask = class->mask,
+                              .scope = class->scope,
+                              .patches = class->patches,
+                              .patches_count = class->patches_count};
+    return LAC_OK;
+}
+
+lac_status lac_tool_class_find(const lac_tool_class_options *o, lac_plan **plan,
+                               lac_engine_class *out, lac_error *err)
 {
     lac_model *model = NULL;
-    lac_status status = lac_model_open(options->model, &model, err);
-    if (status == LAC_OK && lac_mask_parse(options->mask, model->layers_count, out, err) != LAC_OK)
+    *plan = NULL;
+    *out = (lac_engine_class){.name = "mask"};
+    if (!o->plan[0] != !o->class_name[0] || (o->plan[0] && o->mask[0]))
+        return lac_fail(err, LAC_EINVAL, "--plan and --class go together, and without --mask");
+    /* Units are checked against the model's layers, which only its metadata says. */
+    lac_status status = lac_model_open(o->model, &model, err);
+    if (status == LAC_OK && o->plan[0])
+        status = class_of_plan(o, model, plan, out, err);
+    else if (status == LAC_OK &&
+             lac_mask_parse(o->mask, model->layers_count, &out->mask, err) != LAC_OK)
         status = lac_fail_in(err, "--mask");
     lac_model_close(&model);
     return status;
@@ -18,7 +51,7 @@ static lac_status mask_of(const lac_tool_engine *options, lac_mask *out, lac_err
 
 uint32_t lac_tool_engine_class(const lac_tool_engine *options)
 {
-    return options->mask[0] ? 1 : 0;
+    return options->mask[0] || (options->plan[0] && strcmp(options->class_name, "full") != 0);
 }
 
 lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
@@ -39,15 +72,6 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
     if (!lac_speculate_parse(options->speculate, &engine.speculate))
         return lac_fail(err, LAC_EINVAL, "--speculate is \"%.8s\", allowed auto, on, off",
                         options->speculate);
-    lac_engine_class masked = {.name = "mask"};
-    if (options->mask[0]) {
-        lac_status status = mask_of(options, &masked.mask, err);
-        if (status != LAC_OK)
-            return status;
-        engine.classes = &masked;
-        engine.classes_count = 1;
-        engine.without_full = true;
-    }
     if (!lac_isa_parse(options->isa, &engine.isa))
         return lac_fail(err, LAC_EINVAL,
                         "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avxvnni, "
@@ -56,8 +80,27 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
     if (engine.isa != LAC_ISA_AUTO && !lac_cpu_isa_have(engine.isa))
         return lac_fail(err, LAC_EUNSUPPORTED, "--isa %s cannot run on this machine (%s can)",
                         options->isa, lac_isa_name(lac_cpu_isa_best()));
-    lac_status joined = lac_tool_ranks_join(options, &engine, err);
-    return joined == LAC_OK ? lac_engine_create(&engine, out, err) : joined;
+    lac_tool_class_options wanted = {.model = options->model,
+                                     .mask = options->mask,
+                                     .plan = options->plan,
+                                     .class_name = options->class_name};
+    lac_engine_class class;
+    lac_plan *plan = NULL;
+    lac_status status = LAC_OK;
+    if (options->mask[0] || options->plan[0] || options->class_name[0])
+        status = lac_tool_class_find(&wanted, &plan, &class, err);
+    if (status != LAC_OK)
+        return status;
+    if (lac_tool_engine_class(options)) {
+        engine.classes = &class;
+        engine.classes_count = 1;
+        engine.without_full = true;
+    }
+    status = lac_tool_ranks_join(options, &engine, err);
+    if (status == LAC_OK)
+        status = lac_engine_create(&engine, out, err);
+    lac_plan_destroy(&plan);
+    return status;
 }
 
 void lac_tool_engine_close(lac_engine **engine)

@@ -4,6 +4,7 @@
 #define LAC_TOOLS_ENGINE_OPTIONS_H
 
 #include "engine/engine.h"
+#include "plan/plan.h"
 #include "tools.h"
 
 typedef struct {
@@ -12,6 +13,7 @@ typedef struct {
     int64_t pp, tp;
     bool pin, keep_zeroed;
     char mask[8192];
+    char plan[4096], class_name[LAC_NAME_MAX + 1];
     char prefix_cache[8], speculate[8];
 } lac_tool_engine;
 
@@ -41,6 +43,10 @@ typedef struct {
                      "pipeline stages: so many processes share the layers"),                       \
         LAC_TOOL_ROW(type, engine.tp, "tp", LAC_OPT_INT, "T", "1", 1, LAC_RANKS_MAX,               \
                      "tensor parallel: so many processes share each layer"),                       \
+        LAC_TOOL_ROW(type, engine.plan, "plan", LAC_OPT_STRING, "FILE", NULL, 0, 0,                \
+                     "take a class from this plan, with its patches and scope"),                   \
+        LAC_TOOL_ROW(type, engine.class_name, "class", LAC_OPT_STRING, "NAME", NULL, 0, 0,         \
+                     "which class of the plan; full leaves nothing out"),                          \
         LAC_TOOL_ROW(type, engine.keep_zeroed, "keep-zeroed", LAC_OPT_BOOL, NULL, NULL, 0, 0,      \
                      "run parts that are provably zero too"),                                      \
         LAC_TOOL_ROW(type, engine.prefix_cache, "prefix-cache", LAC_OPT_STRING, "on|off", "on", 0, \
@@ -51,12 +57,21 @@ typedef struct {
                      "KV pool; 0 = a quarter of memory, at most 16 full contexts")
 
 /* Opens the engine the options describe with `slots` sequences at once. Requests take the class
- * lac_tool_engine_class(): the mask's, or full without one. */
+ * lac_tool_engine_class(): the mask's or the plan's, or full without one. */
 lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, lac_engine **out,
                                 lac_error *err);
 /* Also leaves the other ranks, if there are any. */
 void lac_tool_engine_close(lac_engine **engine);
 uint32_t lac_tool_engine_class(const lac_tool_engine *options);
+
+/* The class that --mask, or --plan and --class, name, checked against the model; *plan (to be
+ * destroyed by the caller) holds its patches. The name "full" gives an empty mask. LAC_EINVAL when
+ * the options do not go together. */
+typedef struct {
+    const char *model, *mask, *plan, *class_name;
+} lac_tool_class_options;
+lac_status lac_tool_class_find(const lac_tool_class_options *options, lac_plan **plan,
+                               lac_engine_class *out, lac_error *err);
 
 /* Puts BOS first when `bos`, parses special texts when `special`. *ids is malloc'd, the caller's.
  */

@@ -19,6 +19,8 @@ static const command commands[] = {
     {"generate", lac_tool_generate, "a prompt to text"},
     {"score", lac_tool_score, "how probable a text is"},
     {"calibrate", lac_tool_calibrate, "what one type of input may leave out, with proof"},
+    {"plan", lac_tool_plan, "what a plan holds, as a table and a picture"},
+    {"erase", lac_tool_erase, "a model without some of its parts, for other engines too"},
     {"expand", lac_tool_expand, "a model with more blocks that do nothing"},
     {"bench", lac_tool_bench, "speed beside memory bandwidth"},
     {"place", lac_tool_place, "which rank of a group would hold what"},

@@ -20,6 +20,8 @@ int lac_tool_generate(int argc, char **argv);
 int lac_tool_score(int argc, char **argv);
 int lac_tool_bench(int argc, char **argv);
 int lac_tool_place(int argc, char **argv);
+int lac_tool_plan(int argc, char **argv);
+int lac_tool_erase(int argc, char **argv);
 int lac_tool_expand(int argc, char **argv);
 int lac_tool_calibrate(int argc, char **argv);
 int lac_tool_pull(int argc, char **argv);
