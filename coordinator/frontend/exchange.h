@@ -86,9 +86,16 @@ void lac__exchange_gone(lac__exchange *exchange);
 void lac__exchange_tick(lac__exchange *exchange, uint64_t now_ms);
 /* Asks for a turn of the work handle. */
 void lac__exchange_wake(lac__exchange *exchange);
-/* Notes what the core says. Writes and emits nothing. */
-void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg);
 /* Gives every woken exchange its turn. */
 void lac__exchanges_run(lac_frontend *frontend);
+
+/* ---- seats.c ---- */
+
+/* A number at the core for a choice, until the core has ended it or it is cancelled. */
+void lac__seat_open(lac__seat *seat);
+void lac__seat_close(lac__seat *seat);
+uint32_t lac__seat_index(const lac__seat *seat); /* which choice of its exchange */
+/* Notes what the core says. Writes and emits nothing. */
+void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg);
 
 #endif
