@@ -125,6 +125,10 @@ static lac_status check_launch(lac__options *o, lac_error *err)
     if (!*o->launch_model)
         return lac_fail(err, LAC_EINVAL, "launch is \"%s\", which needs --launch-model FILE",
                         o->launch);
+    if (*o->key && !strstr(o->launch_arguments, "--server-key"))
+        return lac_fail(err, LAC_EINVAL,
+                        "key is given, so launched groups need keys too: launch-arguments lacks "
+                        "--key FILE --server-key FILE");
     if (!parse_groups(o->groups, &o->groups_start_min, &o->groups_start_max))
         return lac_fail(err, LAC_EINVAL,
                         "groups is \"%s\", expected N or MIN:MAX with MIN <= MAX, allowed 0..%d",
