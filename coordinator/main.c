@@ -222,10 +222,11 @@ static void on_reload(uv_signal_t *handle, int number)
     coordinator *c = handle->data;
     lac_error err = {0};
     (void)number;
-    if (lac_wire_guard_reload(c->wire, &err) == LAC_OK)
-        lac_info("read again: %s", *c->options.allow ? c->options.allow : "nothing, no --allow");
-    else
+    if (lac_wire_guard_reload(c->wire, &err) != LAC_OK)
         lac_warn("the old list of keys stays: %s", err.text);
+    if (c->frontend && lac_frontend_reload(c->frontend, &err) != LAC_OK)
+        lac_warn("the old list of API keys stays: %s", err.text);
+    lac_info("lists of keys were read again");
 }
 
 /* The launcher is asked before it is told: what it has just lost must not be wanted again unseen.
@@ -305,7 +306,8 @@ static lac_status open_http(coordinator *c, lac_error *err)
         return LAC_OK;
     lac_frontend_options options = {.host = c->options.http_host,
                                     .port = c->options.http_port,
-                                    .allow_wide = c->options.insecure_wide};
+                                    .allow_wide = c->options.insecure_wide,
+                                    .api_keys = c->options.api_keys};
     lac_frontend_hooks hooks = {.arg = c,
                                 .emit = http_emit,
                                 .ready = http_ready,
@@ -414,7 +416,8 @@ static void announce(const coordinator *c)
     printf("http %s\n", c->frontend ? lac_frontend_address(c->frontend) : "off");
     printf("client-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_CLIENT));
     printf("worker-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_WORKER));
-    printf("protection %s\n", *c->options.key ? "keys" : "none, this machine only");
+    printf("protection %s; http %s\n", *c->options.key ? "keys" : "none, this machine only",
+           *c->options.api_keys ? "API keys, this machine only" : "none, this machine only");
     printf("ready to accept workers\n");
     fflush(stdout);
 }

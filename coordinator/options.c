@@ -60,6 +60,8 @@ static const lac_option table[] = {
      "this coordinator's key (`lacuna keys new`): both planes speak CURVE; needs --allow"},
     {"allow", STRING(allow), NULL, 0, 0, false, "FILE",
      "keys that may connect, a line each: worker|client|admin NAME KEY; read again on SIGHUP"},
+    {"api-keys", STRING(api_keys), NULL, 0, 0, false, "FILE",
+     "HTTP asks for an API key of this list (`lacuna keys api NAME`); read again on SIGHUP"},
     {"insecure-wide", LAC_OPT_BOOL, FIELD(insecure_wide), 0, NULL, 0, 0, false, "",
      "allow addresses beyond loopback without keys: for test namespaces only"},
 };

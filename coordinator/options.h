@@ -29,7 +29,7 @@ typedef struct {
     bool launch_keep;
     char log_level[16];
     bool log_json;
-    char key[4096], allow[4096];
+    char key[4096], allow[4096], api_keys[4096];
     bool insecure_wide;
 
     /* Made of the above. */

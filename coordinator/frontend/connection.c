@@ -241,6 +241,8 @@ void lac__conn_problem(lac__conn *conn, const lac__problem *problem)
     if (problem->retry_after_ms > 0)
         snprintf(extra, sizeof extra, "Retry-After: %u\r\n",
                  (problem->retry_after_ms + 999) / 1000);
+    else if (problem->http == 401)
+        snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
     else if (problem->allow)
         snprintf(extra, sizeof extra, "Allow: %s\r\n", problem->allow);
     lac_buf body = {.cap = 8192};
@@ -251,6 +253,22 @@ void lac__conn_problem(lac__conn *conn, const lac__problem *problem)
 
 /* ---- reading ---- */
 
+/* Without a key that is on the list there is no way on, whatever was asked for. */
+static void check_key(lac__conn *conn)
+{
+    lac_frontend *frontend = conn->frontend;
+    lac__request *request = &conn->request;
+    bool open = !frontend->access || (conn->route && conn->route->open);
+    if (!open && !lac__access_allows(frontend->access, request->key)) {
+        lac_metric_add(frontend->counters.denied, 1);
+        lac__problem_set(&request->problem, 401, "invalid_api_key", NULL, "%s",
+                         request->key[0] ? "this API key is not known here"
+                                         : "an API key is needed: Authorization: Bearer KEY");
+        conn->route = NULL;
+    }
+    explicit_bzero(request->key, sizeof request->key);
+}
+
 /* The head is complete: is there such a thing, and is the client waiting for leave to send? */
 static void look_at_head(lac__conn *conn)
 {
@@ -259,6 +277,7 @@ static void look_at_head(lac__conn *conn)
     conn->since_ms = lac__frontend_now(conn->frontend);
     name_request(conn);
     conn->route = lac__route_find(request, &request->problem);
+    check_key(conn);
     request->discard_body = !conn->route || conn->route->method != HTTP_POST;
     if (!request->expect_continue || request->stage != LAC__REQUEST_BODY)
         return;

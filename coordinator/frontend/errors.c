@@ -15,6 +15,7 @@ static const struct {
     {100, "Continue", ""},
     {200, "OK", ""},
     {400, "Bad Request", "invalid_request_error"},
+    {401, "Unauthorized", "invalid_request_error"},
     {404, "Not Found", "invalid_request_error"},
     {405, "Method Not Allowed", "invalid_request_error"},
     {408, "Request Timeout", "invalid_request_error"},

@@ -60,6 +60,8 @@ static void counters_start(lac_frontend *frontend)
                                "HTTP connections accepted.", ""),
         .received = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_received_bytes_total",
                                        "Bytes read from HTTP clients.", ""),
+        .denied = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_denied_total",
+                                     "Requests without a known API key.", ""),
         .sent = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_sent_bytes_total",
                                    "Bytes written to HTTP clients.", ""),
     };
@@ -189,6 +191,7 @@ void lac__frontend_maybe_free(lac_frontend *frontend)
         return;
     void (*done)(void *) = frontend->done;
     void *arg = frontend->done_arg;
+    lac__access_free(&frontend->access);
     lac_buf_free(&frontend->scratch);
     free(frontend);
     if (done)
@@ -212,12 +215,19 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     lac_status status = parse_address(options, &address, err);
     if (status != LAC_OK)
         return status;
+    lac__access *access = NULL;
+    if (options->api_keys && *options->api_keys) {
+        status = lac__access_load(options->api_keys, &access, err);
+        if (status != LAC_OK)
+            return status;
+    }
     signal(SIGPIPE, SIG_IGN);
     lac_frontend *frontend = lac_alloc(1, sizeof *frontend);
     frontend->loop = loop;
     frontend->options = with_defaults(*options);
     frontend->options.host = NULL; /* the caller's text */
     frontend->hooks = *hooks;
+    frontend->access = access;
     frontend->metrics = metrics;
     frontend->scratch.cap = 2 * (size_t)LAC_HTTP_REPLY_MAX;
     LAC_ASSERT(frontend->options.connections_max < LAC__SLOTS);
@@ -237,6 +247,19 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     uv_timer_start(&frontend->timer, on_tick, TICK_MS, TICK_MS);
     write_address(frontend);
     *out = frontend;
+    return LAC_OK;
+}
+
+lac_status lac_frontend_reload(lac_frontend *frontend, lac_error *err)
+{
+    lac__access *fresh = NULL;
+    if (!frontend->access)
+        return LAC_OK;
+    lac_status status = lac__access_load(frontend->options.api_keys, &fresh, err);
+    if (status != LAC_OK)
+        return status;
+    lac__access_free(&frontend->access);
+    frontend->access = fresh;
     return LAC_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "access.h"
 #include "exchange.h"
 #include "frontend/frontend.h"
 #include "request.h"
@@ -47,7 +48,7 @@ struct lac__conn {
 };
 
 typedef struct {
-    lac_metric *connections, *connections_total, *received, *sent;
+    lac_metric *connections, *connections_total, *received, *sent, *denied;
 } lac__counters;
 
 struct lac_frontend {
@@ -59,6 +60,7 @@ struct lac_frontend {
     lac_frontend_hooks hooks;
     lac_metrics *metrics;
     lac__counters counters;
+    lac__access *access; /* NULL: nobody is asked for a key */
     char address[LAC_ENDPOINT_MAX + 1];
     bool draining, closing;
     lac__conn *conns;

@@ -131,6 +131,11 @@ static int take_header(lac__request *r)
             return fail(r, 417, "bad_header", "Expect",
                         "header Expect is unknown, allowed only 100-continue");
         r->expect_continue = true;
+    } else if (strcasecmp(r->name, "authorization") == 0) {
+        /* Another scheme or a key too long is no key of ours. */
+        if (!r->value_cut && strncasecmp(r->value, "bearer ", 7) == 0)
+            snprintf(r->key, sizeof r->key, "%s", r->value + 7 + strspn(r->value + 7, " "));
+        explicit_bzero(r->value, sizeof r->value);
     } else if (strncasecmp(r->name, "x-lacuna-", 9) == 0) {
         return take_class_header(r);
     }

@@ -124,14 +124,14 @@ static void completion(lac__conn *conn)
 }
 
 static const lac__route routes[] = {
-    {"/v1/chat/completions", HTTP_POST, chat, "chat"},
-    {"/v1/completions", HTTP_POST, completion, "completions"},
-    {"/v1/models", HTTP_GET, models, "models"},
-    {"/v1/models/", HTTP_GET, model, "model"},
-    {"/livez", HTTP_GET, live, "livez"},
-    {"/readyz", HTTP_GET, ready, "readyz"},
-    {"/health", HTTP_GET, ready, "health"},
-    {"/metrics", HTTP_GET, metrics, "metrics"},
+    {"/v1/chat/completions", HTTP_POST, chat, "chat", false},
+    {"/v1/completions", HTTP_POST, completion, "completions", false},
+    {"/v1/models", HTTP_GET, models, "models", false},
+    {"/v1/models/", HTTP_GET, model, "model", false},
+    {"/livez", HTTP_GET, live, "livez", true},
+    {"/readyz", HTTP_GET, ready, "readyz", true},
+    {"/health", HTTP_GET, ready, "health", true},
+    {"/metrics", HTTP_GET, metrics, "metrics", true},
 };
 
 const lac__route *lac__route_find(const lac__request *request, lac__problem *problem)

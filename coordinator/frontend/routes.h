@@ -10,6 +10,7 @@ struct lac__route {
     uint8_t method;   /* HTTP_GET also serves HEAD */
     void (*handle)(lac__conn *conn);
     const char *name; /* the metric's label */
+    bool open;        /* also without a key */
 };
 
 /* Finds the route of a complete head. NULL with `problem`: no such path (404) or method (405). */

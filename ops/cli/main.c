@@ -12,7 +12,7 @@ static const cli_command commands[] = {
     {"top", "[--every S]", "the same, again and again", cli_top},
     {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
     {"drain", "GROUP", "take a group out of service, no request lost", cli_drain},
-    {"keys", "new FILE", "make keys for coordinators, workers and clients", cli_keys},
+    {"keys", "new | api", "make keys for coordinators, workers and clients", cli_keys},
     {"path", "explain | force", "how a prompt is judged, and which class it gets", cli_path},
     {"plan", "show", "the classes that are known, with certificates and guards", cli_plan},
 };
@@ -91,6 +91,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
     return cli_misuse(
-        NULL, "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, keys, path",
+        NULL,
+        "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, keys, path",
         argv[at]);
 }

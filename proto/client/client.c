@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "client.h"
 
@@ -30,6 +32,18 @@ int lac_client_key_make(const char *path)
         return client_fail(LAC_CLIENT_INVALID, "path is empty");
     return lac_key_make(path, &err) ? client_fail(LAC_CLIENT_FAILED, "%s", err.text)
                                     : LAC_CLIENT_OK;
+}
+
+void lac_client_api_key_make(char key[LAC_CLIENT_API_KEY + 1], char hash[LAC_CLIENT_API_HASH + 1])
+{
+    uint8_t random[32];
+    lac_digest digest;
+    lac_random_bytes(random, sizeof random);
+    memcpy(key, "lac-", 4);
+    lac_hex(random, sizeof random, key + 4);
+    lac_sha256(key, LAC_CLIENT_API_KEY, &digest);
+    lac_hex(digest.bytes, sizeof digest.bytes, hash);
+    explicit_bzero(random, sizeof random);
 }
 
 int lac_client_connect(const char *endpoint, lac_client **out)

@@ -35,6 +35,10 @@ LAC_CLIENT_API int lac_client_connect_keyed(const char *endpoint, const char *ke
                                             const char *server_key, lac_client **out);
 /* Makes a pair of keys: PATH, for its owner alone, and PATH.pub. Never over a file that is there. */
 LAC_CLIENT_API int lac_client_key_make(const char *path);
+/* Makes an API key for HTTP: the key itself (shown once) and the hash that the server keeps of it. */
+enum { LAC_CLIENT_API_KEY = 68, LAC_CLIENT_API_HASH = 64 };
+LAC_CLIENT_API void lac_client_api_key_make(char key[LAC_CLIENT_API_KEY + 1],
+                                            char hash[LAC_CLIENT_API_HASH + 1]);
 /* Cancels what still runs, stops the thread, frees. Accepts a NULL client, clears the pointer. */
 LAC_CLIENT_API void lac_client_close(lac_client **client);
 /* The last error text of the calling thread. Never NULL. */

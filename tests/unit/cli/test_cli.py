@@ -2,6 +2,7 @@
 
 usage: test_cli.py LACUNA FAKE_COORDINATOR"""
 
+import hashlib
 import json
 import os
 import pty
@@ -194,7 +195,7 @@ class Cli(unittest.TestCase):
             (["scale", "2x"], "'2x'"),
             (["drain"], "expected the name of one group"),
             (["drain", "g0", "--deadline", "0"], "deadline"),
-            (["keys"], "allowed: new FILE"),
+            (["keys"], "allowed: new FILE, api NAME"),
         ):
             r = self.run_lacuna(*words)
             self.assertEqual(r.returncode, 2, r)
@@ -210,6 +211,9 @@ class Cli(unittest.TestCase):
             r = self.run_lacuna("keys", "new", path, connect=False)
             self.assertEqual(r.returncode, 1)
             self.assertIn("never replaced", r.stderr)
+            r = self.run_lacuna("keys", "api", "kim", connect=False)
+            key, line = r.stdout.strip(), r.stderr.splitlines()[-1]
+            self.assertEqual(line, "kim " + hashlib.sha256(key.encode()).hexdigest())
             r = self.run_lacuna("--key", path, "status")
             self.assertEqual(r.returncode, 2, r)
             self.assertIn("keys need both", r.stderr)

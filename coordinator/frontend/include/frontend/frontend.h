@@ -20,6 +20,7 @@ typedef struct {
         *host;     /* an address or "localhost"; wider than loopback is refused unless allow_wide */
     uint16_t port; /* 0 = any free one */
     bool allow_wide;
+    const char *api_keys; /* file of those let in, not copied; NULL or "": everybody */
     /* Bounds that an installation or a test may narrow; 0 = the value of base/limits.h. */
     size_t body_max;
     uint32_t connections_max, per_address_max;
@@ -46,6 +47,8 @@ typedef struct {
 lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *options,
                                const lac_frontend_hooks *hooks, lac_metrics *metrics,
                                lac_frontend **out, lac_error *err);
+/* Reads the API keys again; on an error the old list stays. */
+lac_status lac_frontend_reload(lac_frontend *frontend, lac_error *err);
 /* "127.0.0.1:8080" with the port in use. */
 const char *lac_frontend_address(const lac_frontend *frontend);
 /* A message for one of its streams; unknown streams are ignored. Only takes notes: writing and
