@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "link/link.h"
 
 enum { INCARNATION_HEX = 32 };
@@ -115,15 +116,7 @@ static lac_status name_check(const char *option, const char *name, lac_error *er
 
 static lac_status incarnation_parse(const char *hex, uint8_t out[16], lac_error *err)
 {
-    bool good = hex[0] == '\0' || strlen(hex) == INCARNATION_HEX;
-    for (int i = 0; good && hex[0] != '\0' && i < INCARNATION_HEX; i++) {
-        int digit = isdigit((unsigned char)hex[i])   ? hex[i] - '0'
-                    : hex[i] >= 'a' && hex[i] <= 'f' ? hex[i] - 'a' + 10
-                                                     : -1;
-        good = digit >= 0;
-        out[i / 2] = (uint8_t)(i % 2 != 0 ? out[i / 2] | digit : digit << 4);
-    }
-    if (!good)
+    if (hex[0] != '\0' && !lac_unhex(hex, out, INCARNATION_HEX / 2))
         return lac_fail(err, LAC_EINVAL, "incarnation is \"%s\", expected %d digits 0-9a-f", hex,
                         INCARNATION_HEX);
     return LAC_OK;

@@ -99,16 +99,14 @@ void lac__record_remove(const char *dir, const lac_fleet_group *group)
         unlink(path);
 }
 
-static bool parse_hex(const char *name, uint8_t out[16])
+/* "INCARNATION.group" */
+static bool parse_name(const char *name, uint8_t out[16])
 {
-    for (int i = 0; i < HEX; i++) {
-        const char *digits = "0123456789abcdef", *at = name[i] ? strchr(digits, name[i]) : NULL;
-        if (!at)
-            return false;
-        uint8_t value = (uint8_t)(at - digits);
-        out[i / 2] = (uint8_t)(i % 2 ? out[i / 2] | value : value << 4);
-    }
-    return !strcmp(name + HEX, SUFFIX);
+    char hex[HEX + 1];
+    if (strlen(name) != HEX + strlen(SUFFIX) || strcmp(name + HEX, SUFFIX) != 0)
+        return false;
+    snprintf(hex, sizeof hex, "%.*s", HEX, name);
+    return lac_unhex(hex, out, HEX / 2);
 }
 
 /* "PID STARTED BOOT GROUP\n" */
@@ -116,7 +114,7 @@ static bool parse(const char *name, char *text, const char *boot, lac__record *o
 {
     char *part[4], *rest = NULL;
     int count = 0;
-    if (!parse_hex(name, out->group.incarnation))
+    if (!parse_name(name, out->group.incarnation))
         return false;
     for (char *p = strtok_r(text, " \n", &rest); p && count < 4; p = strtok_r(NULL, " \n", &rest))
         part[count++] = p;

@@ -242,17 +242,6 @@ void lac_core_guards_save(const lac_core *core, lac_buf *out)
     }
 }
 
-static bool read_hex(const char *text, lac_digest *out)
-{
-    if (strlen(text) != 2 * sizeof out->bytes || strspn(text, "0123456789abcdef") != strlen(text))
-        return false;
-    for (size_t i = 0; i < sizeof out->bytes; i++) {
-        char pair[3] = {text[2 * i], text[2 * i + 1], 0};
-        out->bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-    return true;
-}
-
 static bool read_line(lac_core *core, const char *line)
 {
     char hex[80], type_name[32], state_name[32];
@@ -262,7 +251,8 @@ static bool read_line(lac_core *core, const char *line)
     lac_input_type type;
     if (sscanf(line, "%79s %31s %31s %lf %llu %llu %u %u %u %llu", hex, type_name, state_name,
                &g.evidence, &shadows, &trips, &g.opens, &g.probes, &g.probes_bad, &left) != 10 ||
-        !read_hex(hex, &digest) || !lac_input_type_parse(type_name, &type) ||
+        !lac_unhex(hex, digest.bytes, sizeof digest.bytes) ||
+        !lac_input_type_parse(type_name, &type) ||
         !(g.evidence >= 0 && g.evidence < LAC__GUARD_TRIP) || g.opens > LAC__GUARD_OPENS)
         return false;
     int state = 0;

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum { LINE_MAX_BYTES = 512, HASH_DIGITS = 64 };
 
@@ -22,21 +23,6 @@ struct lac__access {
     size_t count;
 };
 
-static bool parse_hash(const char *text, lac_digest *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    if (strlen(text) != HASH_DIGITS)
-        return false;
-    for (size_t i = 0; i < HASH_DIGITS; i++) {
-        const char *at = strchr(digits, text[i]);
-        if (!at)
-            return false;
-        uint8_t value = (uint8_t)(at - digits);
-        out->bytes[i / 2] = (uint8_t)(i % 2 ? out->bytes[i / 2] | value : value << 4);
-    }
-    return true;
-}
-
 static lac_status add(lac__access *a, const char *path, unsigned number, char *line, lac_error *err)
 {
     char *rest = NULL, *name = strtok_r(line, " \t\r\n", &rest),
@@ -45,7 +31,7 @@ static lac_status add(lac__access *a, const char *path, unsigned number, char *l
     if (!name || *name == '#')
         return LAC_OK;
     if (!hash || strtok_r(NULL, " \t\r\n", &rest) || strlen(name) > LAC_NAME_MAX ||
-        !parse_hash(hash, &fresh.digest))
+        !lac_unhex(hash, fresh.digest.bytes, sizeof fresh.digest.bytes))
         return lac_fail(err, LAC_EINVAL, "%s:%u: expected NAME HASH, the hash %d digits 0-9a-f",
                         path, number, HASH_DIGITS);
     if (a->count == LAC_ALLOWED_MAX)

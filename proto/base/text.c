@@ -146,3 +146,21 @@ void lac_hex(const uint8_t *bytes, size_t n, char *out)
     }
     out[2 * n] = '\0';
 }
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool lac_unhex(const char *text, uint8_t *out, size_t n)
+{
+    if (strlen(text) != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "parts.h"
 
 /* ---- fields ---- */
@@ -81,11 +82,6 @@ static lac_status whole_get(json_t *object, const char *name, int64_t low, int64
     return LAC_OK;
 }
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static lac_status digest_get(json_t *object, const char *name, lac_digest *out, lac_error *err)
 {
     char text[65];
@@ -93,13 +89,7 @@ static lac_status digest_get(json_t *object, const char *name, lac_digest *out, 
     lac_status status = text_get(object, name, 64, text, err);
     if (status != LAC_OK)
         return status;
-    bool good = strlen(text) == 64;
-    for (int i = 0; i < 32 && good; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        good = high >= 0 && low >= 0;
-        digest.bytes[i] = (uint8_t)(high * 16 + low);
-    }
-    if (!good)
+    if (!lac_unhex(text, digest.bytes, sizeof digest.bytes))
         return lac_fail(err, LAC_EINVAL, "%s is \"%.64s\", must be 64 lower-case hex digits", name,
                         text);
     *out = digest;

@@ -47,21 +47,6 @@ static struct {
     lac_beat *beat;
 } self = {.fd = -1};
 
-static bool hex_read(const char *text, uint8_t out[16])
-{
-    for (int i = 0; i < 16; i++) {
-        unsigned value = 0;
-        for (int k = 0; k < 2; k++) {
-            const char *digits = "0123456789abcdef", *at = strchr(digits, text[2 * i + k]);
-            if (!text[2 * i + k] || !at)
-                return false;
-            value = value * 16 + (unsigned)(at - digits);
-        }
-        out[i] = (uint8_t)value;
-    }
-    return text[32] == '\0';
-}
-
 /* Reads the variable once. */
 static bool is_rank(void)
 {
@@ -69,7 +54,7 @@ static bool is_rank(void)
     unsigned fd, rank, ranks;
     char hex[40];
     if (text && sscanf(text, "%5u:%3u:%3u:%32s", &fd, &rank, &ranks, hex) == 4 &&
-        hex_read(hex, self.options.incarnation)) {
+        lac_unhex(hex, self.options.incarnation, sizeof self.options.incarnation)) {
         self.fd = (int)fd;
         self.options.rank = rank;
         self.options.ranks = ranks;

@@ -142,6 +142,12 @@ START_TEST(hex_is_lower_case_and_ended)
     ck_assert_str_eq(out, "001fa0ff");
     lac_hex(NULL, 0, out);
     ck_assert_str_eq(out, "");
+    uint8_t back[4];
+    ck_assert(lac_unhex("001fa0ff", back, 4));
+    ck_assert_mem_eq(back, "\x00\x1f\xa0\xff", 4);
+    ck_assert(lac_unhex("", back, 0));
+    ck_assert(!lac_unhex("001fa0f", back, 4) && !lac_unhex("001fa0ff0", back, 4));
+    ck_assert(!lac_unhex("001FA0FF", back, 4) && !lac_unhex("001fa0fg", back, 4));
 }
 END_TEST
 

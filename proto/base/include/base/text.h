@@ -21,7 +21,8 @@ int lac_utf8_put(uint32_t codepoint, char out[4]);
 bool lac_parse_i64(const char *text, int64_t low, int64_t high, int64_t *out);
 bool lac_parse_f64(const char *text, double low, double high, double *out);
 
-/* Hex of n bytes into out[2n+1]. */
+/* Hex of n bytes into out[2n+1]; and back: the whole text is 2n lower-case digits, or false. */
 void lac_hex(const uint8_t *bytes, size_t n, char *out);
+bool lac_unhex(const char *text, uint8_t *out, size_t n);
 
 #endif
