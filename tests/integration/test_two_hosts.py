@@ -30,12 +30,12 @@ def hosts():
         ip("netns", "add", A)
         ip("netns", "add", B)
         ip("link", "add", "cable0", "netns", A, "type", "veth", "peer", "name", "cable1", "netns", B)
+        for host, link, address in ((A, "cable0", HOST_A), (B, "cable1", HOST_B)):
+            ip("-n", host, "addr", "add", f"{address}/24", "dev", link)
+            ip("-n", host, "link", "set", "lo", "up")
+            ip("-n", host, "link", "set", link, "up")
     except subprocess.CalledProcessError as refused:
         raise Skipped(f"this machine makes no network namespaces: {refused.stderr.strip()}")
-    for host, link, address in ((A, "cable0", HOST_A), (B, "cable1", HOST_B)):
-        ip("-n", host, "addr", "add", f"{address}/24", "dev", link)
-        ip("-n", host, "link", "set", "lo", "up")
-        ip("-n", host, "link", "set", link, "up")
 
 
 def key(folder, name):
