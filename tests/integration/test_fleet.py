@@ -14,7 +14,8 @@ def launched(groups, *more):
     return Cluster(workers=0, coordinator_arguments=[
         "--launch", "local", "--launch-model", model_file(), "--launch-worker",
         program("lacuna-worker"), "--launch-arguments", words, "--groups", groups, *more],
-        warnings=[r"group auto\d is gone", r"READY -> SUSPECT", r"SUSPECT -> FENCED",
+        # A group that is killed within its first minute counts as a bad start.
+        warnings=[r"group auto\d is gone", r"did not come up: ended by signal 9", r"READY -> SUSPECT", r"SUSPECT -> FENCED",
                   r"its connection is gone"])
 
 

@@ -176,7 +176,8 @@ lac_status lac_memo_put(lac_memo *memo, const char *name, const double *values, 
         fwrite(line.data, 1, line.length, memo->file) == line.length && fflush(memo->file) == 0;
     lac_buf_free(&line);
     double *copy = lac_alloc(count + 1, sizeof *copy);
-    memcpy(copy, values, count * sizeof *copy);
+    if (count)
+        memcpy(copy, values, count * sizeof *copy);
     remember(memo, name, copy, count);
     return written ? LAC_OK : lac_fail(err, LAC_EIO, "%s: %s", memo->path, strerror(errno));
 }

@@ -125,12 +125,16 @@ lac_status lac__plan_patch_place(lac_plan *plan, lac_plan_class *class, uint32_t
     return LAC_OK;
 }
 
-/* Index of the first element that is no number; `count` when all are. */
-static size_t find_odd(const uint16_t *x, size_t count)
+/* Index of the first half that is no number; `count` when all are. A file may put them at any byte.
+ */
+static size_t find_odd(const void *halves, size_t count)
 {
     size_t i = 0;
-    while (i < count && (x[i] & 0x7c00u) != 0x7c00u)
-        i++;
+    for (uint16_t x; i < count; i++) {
+        memcpy(&x, (const char *)halves + i * sizeof x, sizeof x);
+        if ((x & 0x7c00u) == 0x7c00u)
+            break;
+    }
     return i;
 }
 

@@ -239,19 +239,19 @@ static void rope_freqs(builder *b, uint64_t columns, float fill)
     X(key_length_limit, ECORRUPT, "key_length: 1025, allowed 1 to 1024",                           \
       build_u32(b, "llama.attention.key_length", 1025))                                            \
     X(experts_missing, ECORRUPT, "tensor blk.0.ffn_gate_exps.weight: missing",                     \
-      build_tiny_experts(b); build_drop_tensor(b, "blk.0.ffn_gate_exps.weight"))                   \
+      build_free(b), build_tiny_experts(b); build_drop_tensor(b, "blk.0.ffn_gate_exps.weight"))                   \
     X(experts_none, ECORRUPT, "key qwen3moe.expert_count: missing",                                \
-      build_tiny_experts(b); build_drop(b, "qwen3moe.expert_count"))                               \
+      build_free(b), build_tiny_experts(b); build_drop(b, "qwen3moe.expert_count"))                               \
     X(experts_one, ECORRUPT, "key qwen3moe.expert_count: 1, allowed 2 to 1024",                    \
-      build_tiny_experts(b); build_u32(b, "qwen3moe.expert_count", 1))                             \
+      build_free(b), build_tiny_experts(b); build_u32(b, "qwen3moe.expert_count", 1))                             \
     X(experts_used, ECORRUPT, "key qwen3moe.expert_used_count: 4, there are 3 experts",            \
-      build_tiny_experts(b); build_u32(b, "qwen3moe.expert_used_count", 4))                        \
+      build_free(b), build_tiny_experts(b); build_u32(b, "qwen3moe.expert_used_count", 4))                        \
     X(experts_gating, EUNSUPPORTED, "expert_gating_func: 2, only 1 (softmax) is supported",        \
-      build_tiny_experts(b); build_u32(b, "qwen3moe.expert_gating_func", 2))                       \
+      build_free(b), build_tiny_experts(b); build_u32(b, "qwen3moe.expert_gating_func", 2))                       \
     X(experts_shared, EUNSUPPORTED, "key qwen3moe.expert_shared_count: 1, only 0",                 \
-      build_tiny_experts(b); build_u32(b, "qwen3moe.expert_shared_count", 1))                      \
+      build_free(b), build_tiny_experts(b); build_u32(b, "qwen3moe.expert_shared_count", 1))                      \
     X(experts_shape, ECORRUPT, "ffn_up_exps.weight: shape [32, 32, 3, 1], must be [32, 16, 3]",    \
-      build_tiny_experts(b); build_drop_tensor(b, "blk.0.ffn_gate_exps.weight");                   \
+      build_free(b), build_tiny_experts(b); build_drop_tensor(b, "blk.0.ffn_gate_exps.weight");                   \
       build_add_tensor(b, "blk.0.ffn_gate_exps.weight", LAC_TYPE_F32, 32, 16)->dims[2] = 3;        \
       build_tensor_at(b, "blk.0.ffn_gate_exps.weight")->dims_count = 3;                            \
       build_tensor_at(b, "blk.0.ffn_gate_exps.weight")->bytes = 32 * 16 * 3 * 4;                   \
