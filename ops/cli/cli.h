@@ -38,7 +38,8 @@ int cli_plan(int argc, char **argv, const char *endpoint);
 
 /* ---- status.c ---- */
 
-/* The table of two answers of the coordinator, a moment apart: that gives the speed between them. */
+/* The table of two answers of the coordinator, a moment apart: that gives the speed between them.
+ */
 int cli_status_table(const char *first, const char *second);
 
 /* ---- options.c ---- */
@@ -88,6 +89,10 @@ void cli_sampling_apply(const cli_sampling *sampling, lac_client_request *reques
 void cli_use_keys(const char *key, const char *server_key);
 /* Connects, or says why not and returns the exit code. */
 int cli_connect(const char *endpoint, lac_client **client);
+/* One question over a connection of its own: `ask` gives a library code and malloc's *answer, which
+ * is the caller's. Returns an exit code, the error already told. */
+int cli_once(const char *endpoint, int (*ask)(lac_client *client, const void *what, char **answer),
+             const void *what, char **answer);
 /* Prints the library's error for `code` with its cure; returns the exit code. */
 int cli_fail(const char *endpoint, int code, unsigned retry_after_ms);
 

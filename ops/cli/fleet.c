@@ -7,14 +7,17 @@
 
 enum { TIMEOUT_MS = 5000, GROUPS_MAX = 256, DEADLINE_MAX_S = 86400 };
 
-/* Prints the answer to an order, or the error. */
-static int told(const char *endpoint, int rc, char *answer)
+/* Gives an order and prints what will happen, or the error. */
+static int order(const char *endpoint,
+                 int (*ask)(lac_client *client, const void *what, char **answer), const void *what)
 {
-    if (rc)
-        return cli_fail(endpoint, rc, 0);
+    char *answer = NULL;
+    int code = cli_once(endpoint, ask, what, &answer);
+    if (code)
+        return code;
     json_t *json = json_loads(answer, 0, NULL);
     const char *text = json_string_value(json_object_get(json, "text"));
-    int code = printf("%s\n", text ? text : "done") < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    code = printf("%s\n", text ? text : "done") < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     json_decref(json);
     free(answer);
     return code;
@@ -40,6 +43,16 @@ static bool parse_range(const char *text, unsigned *low, unsigned *high)
     return true;
 }
 
+typedef struct {
+    unsigned low, high;
+} range;
+
+static int ask_scale(lac_client *client, const void *what, char **answer)
+{
+    const range *groups = what;
+    return lac_client_scale(client, groups->low, groups->high, TIMEOUT_MS, answer);
+}
+
 int cli_scale(int argc, char **argv, const char *endpoint)
 {
     const cli_spec spec = {"scale", "N | MIN:MAX",
@@ -49,33 +62,36 @@ int cli_scale(int argc, char **argv, const char *endpoint)
                            NULL, 0};
     const char *words[1];
     size_t count;
-    unsigned low = 0, high = 0;
+    range groups = {0, 0};
     int code = cli_parse(&spec, argc, argv, &endpoint, words, 1, &count);
     if (code >= 0)
         return code;
-    if (count != 1 || !parse_range(words[0], &low, &high))
+    if (count != 1 || !parse_range(words[0], &groups.low, &groups.high))
         return cli_misuse("scale", "'%s' is no number of groups, expected N or MIN:MAX, 0..%d",
                           count ? words[0] : "", GROUPS_MAX);
-    lac_client *client = NULL;
-    code = cli_connect(endpoint, &client);
-    if (code)
-        return code;
-    char *answer = NULL;
-    int rc = lac_client_scale(client, low, high, TIMEOUT_MS, &answer);
-    code = told(endpoint, rc, answer);
-    lac_client_close(&client);
-    return code;
+    return order(endpoint, ask_scale, &groups);
+}
+
+typedef struct {
+    const char *group;
+    long long deadline_s;
+} leaving;
+
+static int ask_drain(lac_client *client, const void *what, char **answer)
+{
+    const leaving *l = what;
+    return lac_client_drain(client, l->group, (unsigned)(l->deadline_s * 1000), TIMEOUT_MS, answer);
 }
 
 int cli_drain(int argc, char **argv, const char *endpoint)
 {
-    long long deadline_s = 0;
+    leaving what = {0};
     const cli_option options[] = {{.name = "deadline",
                                    .value = "S",
                                    .help = "seconds after which what still runs moves to another "
                                            "group (default 30)",
                                    .kind = CLI_WHOLE,
-                                   .out = &deadline_s,
+                                   .out = &what.deadline_s,
                                    .low = 1,
                                    .high = DEADLINE_MAX_S}};
     const cli_spec spec = {"drain", "GROUP",
@@ -89,13 +105,6 @@ int cli_drain(int argc, char **argv, const char *endpoint)
         return code;
     if (count != 1)
         return cli_misuse("drain", "expected the name of one group; `lacuna status` lists them");
-    lac_client *client = NULL;
-    code = cli_connect(endpoint, &client);
-    if (code)
-        return code;
-    char *answer = NULL;
-    int rc = lac_client_drain(client, words[0], (unsigned)(deadline_s * 1000), TIMEOUT_MS, &answer);
-    code = told(endpoint, rc, answer);
-    lac_client_close(&client);
-    return code;
+    what.group = words[0];
+    return order(endpoint, ask_drain, &what);
 }

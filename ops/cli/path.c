@@ -82,22 +82,20 @@ typedef struct {
     const char *force;          /* "off" ends it; NULL without */
 } question;
 
-static int answered(lac_client *client, const char *endpoint, const question *q, char **answer)
+static int put(lac_client *client, const void *what, char **answer)
 {
-    int rc = q->force     ? lac_client_force(client, strcmp(q->force, "off") ? q->force : NULL,
-                                             TIMEOUT_MS, answer)
-             : q->request ? lac_client_path_of(client, q->request, TIMEOUT_MS, answer)
-                          : lac_client_path(client, q->prompt, q->length, TIMEOUT_MS, answer);
-    return rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
+    const question *q = what;
+    if (q->force)
+        return lac_client_force(client, strcmp(q->force, "off") ? q->force : NULL, TIMEOUT_MS,
+                                answer);
+    return q->request ? lac_client_path_of(client, q->request, TIMEOUT_MS, answer)
+                      : lac_client_path(client, q->prompt, q->length, TIMEOUT_MS, answer);
 }
 
 static int ask(const char *endpoint, const question *q, bool json)
 {
-    lac_client *client = NULL;
     char *answer = NULL;
-    int code = cli_connect(endpoint, &client);
-    if (!code)
-        code = answered(client, endpoint, q, &answer);
+    int code = cli_once(endpoint, put, q, &answer);
     if (!code && json)
         puts(answer);
     else if (!code && q->force)
@@ -110,7 +108,6 @@ static int ask(const char *endpoint, const question *q, bool json)
     if (!code && fflush(stdout))
         code = CLI_FAILED;
     free(answer);
-    lac_client_close(&client);
     return code;
 }
 

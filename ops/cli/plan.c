@@ -62,6 +62,12 @@ static int print_plan(const char *answer)
     return CLI_OK;
 }
 
+static int ask_plan(lac_client *client, const void *what, char **answer)
+{
+    (void)what;
+    return lac_client_plan(client, TIMEOUT_MS, answer);
+}
+
 int cli_plan(int argc, char **argv, const char *endpoint)
 {
     bool json = false;
@@ -78,13 +84,8 @@ int cli_plan(int argc, char **argv, const char *endpoint)
         return code;
     if (count != 1 || strcmp(words[0], "show") != 0)
         return cli_misuse("plan", "allowed: show");
-    lac_client *client = NULL;
     char *answer = NULL;
-    code = cli_connect(endpoint, &client);
-    if (!code) {
-        int rc = lac_client_plan(client, TIMEOUT_MS, &answer);
-        code = rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
-    }
+    code = cli_once(endpoint, ask_plan, NULL, &answer);
     if (!code && json)
         puts(answer);
     else if (!code)
@@ -92,6 +93,5 @@ int cli_plan(int argc, char **argv, const char *endpoint)
     if (!code && fflush(stdout))
         code = CLI_FAILED;
     free(answer);
-    lac_client_close(&client);
     return code;
 }

@@ -78,6 +78,19 @@ int cli_connect(const char *endpoint, lac_client **client)
     return rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
 }
 
+int cli_once(const char *endpoint, int (*ask)(lac_client *client, const void *what, char **answer),
+             const void *what, char **answer)
+{
+    lac_client *client = NULL;
+    int code = cli_connect(endpoint, &client);
+    if (code)
+        return code;
+    int rc = ask(client, what, answer);
+    code = rc ? cli_fail(endpoint, rc, 0) : CLI_OK;
+    lac_client_close(&client);
+    return code;
+}
+
 int cli_fail(const char *endpoint, int code, unsigned retry_after_ms)
 {
     const char *text = lac_client_error();

@@ -29,13 +29,15 @@ enum {
 
 /* `endpoint` like "tcp://127.0.0.1:7070"; NULL = that one. Connecting goes on in the background. */
 LAC_CLIENT_API int lac_client_connect(const char *endpoint, lac_client **out);
-/* The same to a coordinator that asks for keys: `key` is this program's key file, `server_key` the file
- * with the coordinator's public key. Both NULL: as above. */
+/* The same to a coordinator that asks for keys: `key` is this program's key file, `server_key` the
+ * file with the coordinator's public key. Both NULL: as above. */
 LAC_CLIENT_API int lac_client_connect_keyed(const char *endpoint, const char *key,
                                             const char *server_key, lac_client **out);
-/* Makes a pair of keys: PATH, for its owner alone, and PATH.pub. Never over a file that is there. */
+/* Makes a pair of keys: PATH, for its owner alone, and PATH.pub. Never over a file that is there.
+ */
 LAC_CLIENT_API int lac_client_key_make(const char *path);
-/* Makes an API key for HTTP: the key itself (shown once) and the hash that the server keeps of it. */
+/* Makes an API key for HTTP: the key itself (shown once) and the hash that the server keeps of it.
+ */
 enum { LAC_CLIENT_API_KEY = 68, LAC_CLIENT_API_HASH = 64 };
 LAC_CLIENT_API void lac_client_api_key_make(char key[LAC_CLIENT_API_KEY + 1],
                                             char hash[LAC_CLIENT_API_HASH + 1]);
@@ -64,8 +66,8 @@ typedef struct {
     const char *const *stops;
     size_t stops_count;
     uint32_t deadline_ms; /* 0 = none */
-    const char *hint;       /* names a class, as `lacuna plan show` prints it: advice; NULL = none */
-    int sparse;             /* 1 = a certified class if there is one, -1 = full, 0 = the server's way */
+    const char *hint;     /* names a class, as `lacuna plan show` prints it: advice; NULL = none */
+    int sparse; /* 1 = a certified class if there is one, -1 = full, 0 = the server's way */
     const char *class_name; /* forces one, where the server allows it; NULL = none */
 } lac_client_request;
 #define LAC_CLIENT_REQUEST_INIT                                                                    \
@@ -118,12 +120,12 @@ LAC_CLIENT_API int lac_client_status(lac_client *client, int timeout_ms, char **
 LAC_CLIENT_API int lac_client_path(lac_client *client, const char *text, size_t length,
                                    int timeout_ms, char **json);
 
-/* How many groups the coordinator shall launch from now on: `groups_min` = `groups_max`: just so many,
- * else by load. JSON {"text":…} says what will happen (malloc'd, the caller frees). */
+/* How many groups the coordinator shall launch from now on: `groups_min` = `groups_max`: just so
+ * many, else by load. JSON {"text":…} says what will happen (malloc'd, the caller frees). */
 LAC_CLIENT_API int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_max,
                                     int timeout_ms, char **json);
-/* No new work for a group, which then ends; after deadline_ms (0 = the server's own) what still runs
- * there moves to another. */
+/* No new work for a group, which then ends; after deadline_ms (0 = the server's own) what still
+ * runs there moves to another. */
 LAC_CLIENT_API int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms,
                                     int timeout_ms, char **json);
 
