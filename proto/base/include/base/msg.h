@@ -18,7 +18,7 @@
 #include "base/sampling.h"
 #include "base/status.h"
 
-enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 2 };
+enum { LAC_PROTO_MAJOR = 1, LAC_PROTO_MINOR = 3 };
 
 typedef enum {
     LAC_MSG_NONE = 0,
