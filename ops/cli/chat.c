@@ -1,7 +1,5 @@
-/* lacuna chat: a conversation. Lines are edited by libedit on a terminal, read plainly from a pipe.
+/* lacuna chat: a conversation. Lines are edited on a terminal, read plainly from a pipe.
  * The conversation lives here; the server keeps nothing between turns. */
-#include <editline/readline.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +14,8 @@ typedef struct {
     cli_sampling sampling;
     char *system; /* set by /system; NULL: none */
     lac_client_message messages[TURNS_MAX];
-    size_t count; /* the system's place, messages[0], included */
-    bool terminal;
+    size_t count;     /* the system's place, messages[0], included */
+    cli_line *typing; /* NULL: lines come from a pipe */
 } conversation;
 
 static const char help[] =
@@ -81,7 +79,7 @@ static int turn(conversation *c, const char *line)
     } else {
         forget_last(c);
     }
-    if (c->terminal)
+    if (c->typing)
         putchar('\n');
     fflush(stdout);
     cli_interrupted = 0;
@@ -112,17 +110,8 @@ static bool command(conversation *c, const char *line)
 /* malloc'd, without its newline; NULL at the end of input. */
 static char *next_line(const conversation *c)
 {
-    if (c->terminal) {
-        for (;;) {
-            cli_interrupted = 0;
-            char *line = readline("> ");
-            if (line && *line)
-                add_history(line);
-            if (line || !cli_interrupted)
-                return line;
-            fputs("\n", stdout); /* Ctrl-C while typing: a fresh line */
-        }
-    }
+    if (c->typing)
+        return cli_line_read(c->typing);
     char *line = NULL;
     size_t size = 0;
     ssize_t length = getline(&line, &size, stdin);
@@ -146,7 +135,7 @@ static int talk(conversation *c)
             code = turn(c, line);
         free(line);
     }
-    return c->terminal ? CLI_OK : code; /* a script wants to know how its last question went */
+    return c->typing ? CLI_OK : code; /* a script wants to know how its last question went */
 }
 
 int cli_chat(int argc, char **argv, const char *endpoint)
@@ -166,17 +155,20 @@ int cli_chat(int argc, char **argv, const char *endpoint)
         return code;
     cli_catch_interrupts();
     c.endpoint = endpoint;
-    c.terminal = isatty(0);
     c.system = c.sampling.system ? copy(c.sampling.system) : NULL;
     c.count = 1;
     code = cli_connect(endpoint, &c.client);
     if (code)
         return code;
-    if (c.terminal)
+    if (isatty(STDIN_FILENO))
+        code = cli_line_open(&c.typing);
+    if (c.typing)
         fprintf(stderr, "/help for help, /exit to leave\n");
-    code = talk(&c);
-    if (c.terminal)
+    if (!code)
+        code = talk(&c);
+    if (c.typing)
         putchar('\n');
+    cli_line_close(&c.typing);
     reset(&c);
     free(c.system);
     lac_client_close(&c.client);

@@ -116,4 +116,15 @@ int cli_ask(lac_client *client, const char *endpoint, const lac_client_request *
 extern volatile sig_atomic_t cli_interrupted;
 void cli_catch_interrupts(void);
 
+/* ---- line.c ---- */
+
+/* What is typed on a terminal, a line at a time, with editing and a history. */
+typedef struct cli_line cli_line;
+/* Returns an exit code, the error already told; *line is set on CLI_OK. */
+int cli_line_open(cli_line **line);
+void cli_line_close(cli_line **line);
+/* Prompts and returns what was typed, malloc'd, without its newline; NULL at the end of input.
+ * Ctrl-C drops what was typed so far and prompts again. */
+char *cli_line_read(cli_line *line);
+
 #endif
