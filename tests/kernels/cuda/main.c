@@ -1,0 +1,13 @@
+/* Runs the suites of the CUDA kernels on the emulator. Needs no GPU and no toolkit. */
+#include <stdlib.h>
+
+#include "suites.h"
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite_emulator());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
