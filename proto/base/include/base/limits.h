@@ -101,6 +101,22 @@ enum {
     LAC_PATHS_KEPT = 1024,          /* requests whose path can be asked for afterwards */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
+    /* Batch jobs */
+    LAC_JOB_ITEMS_MAX = 50000,       /* of one job */
+    LAC_JOB_KEY_MAX = 64,            /* bytes of an idempotency key */
+    LAC_JOB_CUSTOM_ID_MAX = 256,     /* bytes of the name a client gives an item */
+    LAC_JOB_ABOUT_MAX = 8192,        /* bytes an API keeps beside its job */
+    LAC_JOB_ATTEMPTS = 3,            /* starts of one item unless its job says otherwise */
+    LAC_JOB_ATTEMPTS_MAX = 100,
+    LAC_JOBS_KEPT_MAX = 10000,       /* jobs in one store, ended ones included */
+    LAC_JOBS_IN_FLIGHT_MAX = 256,    /* items at the core at once */
+    LAC_BATCH_QUEUED_MAX = 64,       /* of those, in the core's queue */
+    LAC_JOBS_PAGE_MAX = 100,         /* jobs or files one list shows */
+    LAC_STORE_CALLS_MAX = 4096,      /* calls that wait for the store's thread */
+    LAC_STORE_BYTES_WAITING_MAX = 256 << 20, /* and the bytes they bring */
+    LAC_STORE_GROUP_MAX = 256,       /* calls that share one commit */
+    LAC_STORE_PAGE_BYTES = 4 << 20,  /* results one call reads, about */
+
     /* HTTP (control-plane rules: small, counted, with deadlines) */
     LAC_HTTP_URL_MAX = 8192,
     LAC_HTTP_HEADERS_BYTES_MAX = 16384,
@@ -140,6 +156,11 @@ enum {
     LAC_FREEZE_MS = 30000,   /* the longest time without verdicts */
     LAC_SICK_MS = 60000,     /* slower than its own baseline: drained */
     LAC_BREAKER_OPEN_MS = 30000,
+    LAC_JOB_LEASE_MS = 900000,       /* the longest one attempt at a batch item may take */
+    LAC_JOB_RETRY_MS = 1000,         /* before an item that could not be served is tried again */
+    LAC_JOB_RETRY_MAX_MS = 60000,
+    LAC_STORE_TICK_MS = 1000,        /* between two looks at deadlines and leases */
+    LAC_STORE_PROBE_MS = 2000,       /* between two looks whether a full disk has room again */
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
     LAC_HTTP_BODY_GRACE_MS = 5000,
