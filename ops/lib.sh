@@ -14,7 +14,7 @@ lac_packages_build=(
     libuv1-dev libzmq3-dev protobuf-compiler protobuf-c-compiler libprotobuf-c-dev
     libssl-dev node-llhttp libpcre2-dev libjansson-dev libinih-dev libedit-dev libsimde-dev uthash-dev
     libopenblas-dev liblapacke-dev
-    libcurl4-openssl-dev
+    libcurl4-openssl-dev libsqlite3-dev
     libucx-dev libhwloc-dev
 )
 # To fetch the default model.

@@ -17,7 +17,7 @@ const house_arrow house_arrows[] = {
     {"proto/client", "proto/wire"},
     {"coordinator", "coordinator/ cluster/launch cluster/topology proto/wire"},
     {"coordinator/core", ""},
-    {"coordinator/frontend", "coordinator/core"},
+    {"coordinator/frontend", "coordinator/core coordinator/store"},
     {"coordinator/link", "coordinator/core proto/wire"},
     {"coordinator/store", "coordinator/core"},
     {"worker", "worker/ kernels cluster/fabric cluster/topology proto/wire"},
