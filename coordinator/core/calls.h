@@ -72,10 +72,24 @@ void lac__records_tick(lac_core *core);
 void lac__records_settle(lac_core *core);
 void lac__records_free(lac_core *core);
 
+/* ---- batch.c ---- */
+
+/* A batch item stands behind all other requests: that much later than it came. */
+#define LAC__BATCH_BEHIND_MS (INT64_C(1) << 40)
+static inline bool lac__is_batch(const lac__stream_key *key)
+{
+    return key->plane == LAC_PLANE_BATCH;
+}
+void lac__batch_queued(lac_core *core, const lac__request *request, int change);
+void lac__batch_running(lac_core *core, const lac__request *request, int change);
+/* What queue and memory keep free for others. */
+lac_status lac__batch_admit(const lac_core *core, uint64_t tokens);
+
 /* ---- queue.c ---- */
 
 /* Room for one more? LAC_OK, or LAC_BUSY with the time after which to try again. */
-lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_after_ms);
+lac_status lac__queue_admit(lac_core *core, const lac__stream_key *key, uint64_t tokens,
+                            uint32_t *retry_after_ms);
 int64_t lac__queue_order_ms(const lac_core *core, int32_t priority);
 /* How long a newcomer of that priority would wait, by the ends of the last 10 s; 0 = not at all, or
  * nobody knows. */

@@ -83,7 +83,7 @@ static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submi
     }
     refusal busy = {LAC__OUTCOME_BUSY, LAC_BUSY, 0};
     uint64_t tokens = submit_tokens(submit);
-    if (lac__queue_admit(core, tokens, &busy.retry_after_ms) != LAC_OK) {
+    if (lac__queue_admit(core, key, tokens, &busy.retry_after_ms) != LAC_OK) {
         refuse(core, key, busy,
                "the queue is full: %zu requests (limit %u), %llu estimated tokens (limit %llu)",
                core->queue.count, core->options.queue_max, (unsigned long long)core->queue_tokens,

@@ -122,6 +122,9 @@ static void check_counts(const lac_core *core)
                HASH_COUNT(core->by_id));
     LAC_ASSERT(HASH_COUNT(core->by_id) <= LAC_REQUESTS_MAX);
     LAC_ASSERT(core->groups_count <= LAC_GROUPS_MAX);
+    LAC_ASSERT(core->batch_queued <= core->queue.count);
+    LAC_ASSERT(core->batch_running <= core->running_count);
+    LAC_ASSERT(core->batch_tokens <= core->queue_tokens);
 }
 
 void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)

@@ -34,12 +34,17 @@ uint32_t lac__queue_retry_ms(const lac_core *core)
 
 /* ---- admission ---- */
 
-lac_status lac__queue_admit(lac_core *core, uint64_t tokens, uint32_t *retry_after_ms)
+lac_status lac__queue_admit(lac_core *core, const lac__stream_key *key, uint64_t tokens,
+                            uint32_t *retry_after_ms)
 {
-    bool full = core->queue.count >= core->options.queue_max;
+    size_t count = core->queue.count - core->batch_queued;
+    uint64_t waiting = core->queue_tokens - core->batch_tokens;
+    bool full = count >= core->options.queue_max;
     /* One long prompt must be able to wait alone, or it could never be served. */
-    if (core->queue.count && core->queue_tokens + tokens > core->options.queue_tokens_max)
+    if (count && waiting + tokens > core->options.queue_tokens_max)
         full = true;
+    if (lac__is_batch(key))
+        full = lac__batch_admit(core, tokens) != LAC_OK;
     if (!full)
         return LAC_OK;
     *retry_after_ms = lac__queue_retry_ms(core);

@@ -51,6 +51,7 @@ static void leave(lac_core *core, lac__request *r)
         list_remove(&core->queue, r);
         LAC_ASSERT(core->queue_tokens >= r->tokens_estimate);
         core->queue_tokens -= r->tokens_estimate;
+        lac__batch_queued(core, r, -1);
         break;
     case LAC__REQUEST_RUNNING:
         lac__router_discharge(r);
@@ -58,6 +59,7 @@ static void leave(lac_core *core, lac__request *r)
         r->group = NULL;
         LAC_ASSERT(core->running_count > 0);
         core->running_count--;
+        lac__batch_running(core, r, -1);
         core->pump = true;
         break;
     case LAC__REQUEST_DONE: list_remove(&core->done, r); break;
@@ -74,6 +76,7 @@ void lac__record_to_queue(lac_core *core, lac__request *r)
     r->nobody_ms = 0;
     list_insert(&core->queue, r);
     core->queue_tokens += r->tokens_estimate;
+    lac__batch_queued(core, r, 1);
     core->pump = true;
 }
 
@@ -87,6 +90,7 @@ void lac__record_to_group(lac_core *core, lac__request *r, lac__group *group)
     list_insert(&group->running, r);
     lac__router_charge(core, r, group);
     core->running_count++;
+    lac__batch_running(core, r, 1);
 }
 
 void lac__record_to_done(lac_core *core, lac__request *r)
@@ -185,6 +189,8 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     r->tokens_estimate = estimate_tokens(&r->prompt);
     r->arrived_ms = core->now_ms;
     r->order_ms = lac__queue_order_ms(core, submit->priority);
+    if (lac__is_batch(key))
+        r->order_ms += LAC__BATCH_BEHIND_MS;
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;

@@ -445,6 +445,8 @@ struct lac_core {
     uint32_t kept_next;
     lac__list queue, done;
     size_t running_count;
+    uint32_t batch_queued, batch_running; /* of those, batch items */
+    uint64_t batch_tokens;                /* of queue_tokens */
     uint64_t queue_tokens, bytes;
     bool pump; /* the queue may be able to move */
 

@@ -98,5 +98,6 @@ TCase *verdict_case(void);
 TCase *router_case(void);
 TCase *path_case(void);
 TCase *classes_case(void);
+TCase *batch_case(void);
 
 #endif

@@ -13,6 +13,7 @@ int main(void)
     suite_add_tcase(suite, router_case());
     suite_add_tcase(suite, path_case());
     suite_add_tcase(suite, classes_case());
+    suite_add_tcase(suite, batch_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

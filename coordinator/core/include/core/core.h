@@ -2,9 +2,9 @@
  * socket, thread or disk inside; every queue is bounded; the same events give the same actions. The
  * loop thread owns it.
  *
- * Three kinds of peers speak to it, all in the messages of base/msg.h: workers; native clients; and
- * the HTTP front end, which is one more client (plane LAC_PLANE_HTTP, peer 0) whose streams are its
- * exchanges. */
+ * Four kinds of peers speak to it, all in the messages of base/msg.h: workers; native clients; the
+ * HTTP front end, which is one more client (plane LAC_PLANE_HTTP, peer 0) whose streams are its
+ * exchanges; and the runner of batch jobs (LAC_PLANE_BATCH). */
 #ifndef LAC_CORE_H
 #define LAC_CORE_H
 
@@ -18,10 +18,13 @@
 #include "base/metric.h"
 #include "base/msg.h"
 #include "base/status.h"
+#include "core/jobs.h"
 
 typedef struct lac_core lac_core;
 
-typedef enum { LAC_PLANE_WORKER, LAC_PLANE_CLIENT, LAC_PLANE_HTTP } lac_plane;
+/* BATCH is the runner of batch jobs: one more client (peer 0), whose requests stand behind all
+ * others in the queue and take nothing of its room. */
+typedef enum { LAC_PLANE_WORKER, LAC_PLANE_CLIENT, LAC_PLANE_HTTP, LAC_PLANE_BATCH } lac_plane;
 
 /* Groups that a launcher runs for this core. */
 typedef struct {
@@ -105,6 +108,8 @@ void lac_core_guards_save(const lac_core *core, lac_buf *out);
 lac_status lac_core_guards_load(lac_core *core, const char *text, lac_error *err);
 /* Requests that are queued or running, or whose client has not taken all of its answer yet. */
 size_t lac_core_live(const lac_core *core);
+/* How busy the fleet is, with and without batch items. */
+void lac_core_jobs_load(const lac_core *core, lac_jobs_load *out);
 /* At least one READY group, and not draining. */
 bool lac_core_ready(const lac_core *core);
 
