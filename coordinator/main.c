@@ -20,6 +20,8 @@
 #include "launching.h"
 #include "link/link.h"
 #include "options.h"
+#include "runner.h"
+#include "store/store.h"
 #include "wire/socket.h"
 
 enum {
@@ -43,6 +45,8 @@ typedef struct {
     lac_wire *wire;
     lac_link *link;
     lac__launching *launching; /* NULL without --launch */
+    lac_store *store;          /* NULL with --jobs off, or when another coordinator has it */
+    lac__runner *runner;       /* NULL without a store */
     uv_timer_t tick;
     uv_signal_t sigterm, sigint, sighup;
 
@@ -87,6 +91,10 @@ static void on_link_event(void *arg, const lac_event *event)
 static lac_status on_action(void *arg, const lac_action *action)
 {
     coordinator *c = arg;
+    if (action->plane == LAC_PLANE_BATCH) {
+        lac__runner_deliver(c->runner, action->msg);
+        return LAC_OK;
+    }
     if (action->plane != LAC_PLANE_HTTP)
         return c->link ? lac_link_send(c->link, action) : LAC_EPEER;
     if (!c->frontend)
@@ -146,6 +154,27 @@ static void http_models(void *arg, lac_buf *out)
     lac_core_models(c->core, add_model, &list);
 }
 
+/* ---- batch jobs ---- */
+
+static void batch_emit(void *arg, const lac_msg *msg)
+{
+    lac_event event = {.kind = LAC_EVENT_MESSAGE, .plane = LAC_PLANE_BATCH, .msg = msg};
+    step(arg, &event);
+}
+
+static void batch_load(void *arg, lac_jobs_load *out)
+{
+    coordinator *c = arg;
+    lac_core_jobs_load(c->core, out);
+}
+
+static void on_jobs_changed(void *arg)
+{
+    coordinator *c = arg;
+    if (c->runner)
+        lac__runner_wake(c->runner);
+}
+
 static uint64_t resident_bytes(void)
 {
     size_t rss = 0;
@@ -182,6 +211,9 @@ static void stop(coordinator *c)
     lac__launching_destroy(&c->launching);
     if (c->frontend)
         lac_frontend_close(&c->frontend, on_frontend_closed, c);
+    if (c->runner)
+        lac__runner_stop(c->runner);
+    lac_store_close(&c->store);
 }
 
 static void drain_step(coordinator *c)
@@ -214,6 +246,8 @@ static void on_signal(uv_signal_t *handle, int number)
     c->draining = true;
     c->drain_until_ms = lac_now_ms() + LAC_DRAIN_MS;
     lac_core_drain(c->core, core_now(c));
+    if (c->runner)
+        lac__runner_drain(c->runner);
 }
 
 /* What may be read again while running: who is let in. */
@@ -264,6 +298,8 @@ static void on_tick(uv_timer_t *handle)
     step(c, &event);
     launch_step(c, now);
     guards_step(c, now);
+    if (c->runner)
+        lac__runner_tick(c->runner);
     if (c->draining)
         drain_step(c);
 }
@@ -298,6 +334,32 @@ static void make_metrics(coordinator *c)
     lac_metric_set(
         lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_epoch", "The start count.", ""),
         (double)c->epoch);
+}
+
+/* Before anybody is let in: what is wrong with the database is an error of the start. That another
+ * coordinator of the same folder has it is none. */
+static lac_status open_jobs(coordinator *c, lac_error *err)
+{
+    if (!c->options.jobs_on)
+        return LAC_OK;
+    lac_store_options options = {.dir = c->options.state_dir,
+                                 .epoch = c->epoch,
+                                 .bytes_max = (uint64_t)c->options.jobs_bytes,
+                                 .retention_ms = c->options.jobs_days * 86400000,
+                                 .changed = on_jobs_changed,
+                                 .changed_arg = c};
+    lac_status status = lac_store_open(&c->loop, &options, c->metrics, &c->store, err);
+    if (status == LAC_BUSY)
+        lac_info("no batch jobs here: %s", err->text);
+    return status == LAC_BUSY ? LAC_OK : status;
+}
+
+static void start_jobs(coordinator *c)
+{
+    lac__runner_hooks hooks = {.arg = c, .emit = batch_emit, .load = batch_load};
+    if (c->store)
+        c->runner =
+            lac__runner_create(&c->loop, c->store, c->options.batch_share, &hooks, c->metrics);
 }
 
 static lac_status open_http(coordinator *c, lac_error *err)
@@ -383,6 +445,7 @@ static void start_handles(coordinator *c)
 static lac_status build(coordinator *c, lac_error *err)
 {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, not our end */
     if (uv_loop_init(&c->loop))
         return lac_fail(err, LAC_EIO, "the event loop could not be made");
     uv_timer_init(&c->loop, &c->tick);
@@ -393,7 +456,9 @@ static lac_status build(coordinator *c, lac_error *err)
     if (status != LAC_OK)
         return status;
     make_metrics(c);
-    status = open_http(c, err);
+    status = open_jobs(c, err);
+    if (status == LAC_OK)
+        status = open_http(c, err);
     if (status != LAC_OK)
         return status;
     status = open_planes(c, err);
@@ -404,6 +469,7 @@ static lac_status build(coordinator *c, lac_error *err)
     if (status != LAC_OK)
         return status;
     make_core(c);
+    start_jobs(c);
     start_handles(c);
     return LAC_OK;
 }
@@ -426,6 +492,7 @@ static void destroy(coordinator *c)
 {
     stop(c);
     uv_run(&c->loop, UV_RUN_DEFAULT);
+    lac__runner_destroy(&c->runner);
     lac_wire_destroy(&c->wire);
     lac_core_destroy(&c->core);
     lac_metrics_destroy(&c->metrics);

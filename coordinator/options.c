@@ -52,6 +52,14 @@ static const lac_option table[] = {
      "groups that may ever be launched at once; default: what --groups says"},
     {"wait-target-ms", LAC_OPT_NUMBER, FIELD(wait_target_ms), 0, "2000", 0, 1e9, false, "MS",
      "waiting longer than half of it adds a group; 0 = no promise"},
+    {"jobs", STRING(jobs), "on", 0, 0, false, "on|off",
+     "keep durable batch jobs in the state directory and run them"},
+    {"jobs-size", LAC_OPT_SIZE, FIELD(jobs_bytes), 0, "4G", 1 << 20, 1e15, false, "BYTES",
+     "the most their database may take of the disk"},
+    {"jobs-days", LAC_OPT_INT, FIELD(jobs_days), 0, "7", 1, 3650, false, "N",
+     "how long jobs and files are kept after their end"},
+    {"batch-share", LAC_OPT_NUMBER, FIELD(batch_share), 0, "0.8", 0, 1, false, "SHARE",
+     "of the slots that interactive requests leave free, for batch jobs; 0 = none run"},
     {"log-level", STRING(log_level), "info", 0, 0, false, "LEVEL",
      "error, warn, info, debug or trace"},
     {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
@@ -152,6 +160,9 @@ static lac_status check(lac__options *o, lac_error *err)
         if (status != LAC_OK)
             return status;
     }
+    o->jobs_on = strcmp(o->jobs, "on") == 0;
+    if (!o->jobs_on && strcmp(o->jobs, "off") != 0)
+        return lac_fail(err, LAC_EINVAL, "jobs is \"%s\", allowed: on, off", o->jobs);
     if (!lac_log_level_parse(o->log_level, &o->level))
         return lac_fail(err, LAC_EINVAL,
                         "log-level is \"%s\", allowed: error, warn, info, debug, trace",

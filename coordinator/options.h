@@ -31,9 +31,12 @@ typedef struct {
     bool log_json;
     char key[4096], allow[4096], api_keys[4096];
     bool insecure_wide;
+    char jobs[16];
+    int64_t jobs_bytes, jobs_days;
+    double batch_share;
 
     /* Made of the above. */
-    bool http_on;
+    bool http_on, jobs_on;
     char http_host[LAC_ENDPOINT_MAX + 1];
     uint16_t http_port;
     uint32_t groups_start_min, groups_start_max;
