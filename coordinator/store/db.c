@@ -40,6 +40,13 @@ static const char *const migrations[LAC__SCHEMA_VERSION] = {
     "CREATE TABLE input(ref INTEGER PRIMARY KEY, custom_id TEXT NOT NULL, body BLOB NOT NULL);"
     "CREATE TABLE output(ref INTEGER PRIMARY KEY, reply BLOB NOT NULL);"
     "CREATE TABLE probe(room BLOB);",
+    "CREATE TABLE file("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL UNIQUE, tenant TEXT NOT NULL,"
+    " purpose TEXT NOT NULL, name TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL);"
+    "CREATE INDEX file_created ON file(created_ms);"
+    "CREATE TABLE content(seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+    "ALTER TABLE job ADD COLUMN hidden INTEGER NOT NULL DEFAULT 0;",
 };
 
 static void note(lac__db *db, int code)

@@ -10,7 +10,7 @@
 #include "base/msg.h"
 #include "base/status.h"
 
-enum { LAC__STATEMENTS_MAX = 64, LAC__SCHEMA_VERSION = 1, LAC__APPLICATION = 0x4c41434a };
+enum { LAC__STATEMENTS_MAX = 64, LAC__SCHEMA_VERSION = 2, LAC__APPLICATION = 0x4c41434a };
 
 typedef struct {
     sqlite3 *handle;

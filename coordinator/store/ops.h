@@ -47,6 +47,19 @@ void lac__op_show(lac__db *db, const lac__ops *ops, lac_store_call *call);
 void lac__op_list(lac__db *db, const lac__ops *ops, lac_store_call *call);
 void lac__op_stopping(lac__db *db, const lac__ops *ops, lac_store_call *call);
 void lac__op_results(lac__db *db, const lac__ops *ops, lac_store_call *call);
+/* files.c */
+void lac__op_file_put(lac__db *db, const lac__ops *ops, lac_store_call *call);
+void lac__op_file_get(lac__db *db, const lac__ops *ops, lac_store_call *call);
+void lac__op_file_list(lac__db *db, const lac__ops *ops, lac_store_call *call);
+void lac__op_file_delete(lac__db *db, const lac__ops *ops, lac_store_call *call);
+void lac__op_hide(lac__db *db, const lac__ops *ops, lac_store_call *call);
+/* Uploads whose retention is over: is there one; one goes. */
+bool lac__op_files_due(lac__db *db, const lac__ops *ops);
+void lac__op_files_forget(lac__db *db, const lac__ops *ops);
+
+/* read.c, for all */
+/* A text column, cut to what fits. */
+void lac__op_text(sqlite3_stmt *s, int column, char *out, size_t size);
 /* The number by which this store knows a job of that tenant; 0 with call->error: there is none. */
 int64_t lac__op_find(lac__db *db, lac_store_call *call);
 /* Puts that job into call->jobs. */

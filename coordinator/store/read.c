@@ -37,9 +37,9 @@ int64_t lac__op_find(lac__db *db, lac_store_call *call)
 #define VIEW                                                                                       \
     "SELECT id, endpoint, state, priority, attempts_max, created_ms, started_ms, ended_ms,"        \
     " deadline_ms, total, running, done, failed, expired, prompt_tokens, completion_tokens, key,"  \
-    " error, about FROM job "
+    " error, about, hidden FROM job "
 
-static void text(sqlite3_stmt *s, int column, char *out, size_t size)
+void lac__op_text(sqlite3_stmt *s, int column, char *out, size_t size)
 {
     const char *value = (const char *)sqlite3_column_text(s, column);
     size_t length = value ? strnlen(value, size - 1) : 0;
@@ -67,8 +67,9 @@ static void read_view(lac_store_call *call, sqlite3_stmt *s, lac_store_job *out)
     v->expired = (uint32_t)sqlite3_column_int64(s, 13);
     v->prompt_tokens = (uint64_t)sqlite3_column_int64(s, 14);
     v->completion_tokens = (uint64_t)sqlite3_column_int64(s, 15);
-    text(s, 16, v->key, sizeof v->key);
-    text(s, 17, v->error, sizeof v->error);
+    lac__op_text(s, 16, v->key, sizeof v->key);
+    lac__op_text(s, 17, v->error, sizeof v->error);
+    v->hidden = (uint8_t)sqlite3_column_int(s, 19);
     out->about = lac__op_keep(call, sqlite3_column_blob(s, 18), sqlite3_column_bytes(s, 18));
 }
 
@@ -142,7 +143,7 @@ static size_t read_result(lac_store_call *call, sqlite3_stmt *s, int64_t low, la
                               .http = (uint32_t)sqlite3_column_int64(s, 3),
                               .prompt_tokens = (uint32_t)sqlite3_column_int64(s, 4),
                               .completion_tokens = (uint32_t)sqlite3_column_int64(s, 5)};
-    text(s, 6, out->class_name, sizeof out->class_name);
+    lac__op_text(s, 6, out->class_name, sizeof out->class_name);
     out->custom_id = lac__op_keep(call, sqlite3_column_text(s, 7), sqlite3_column_bytes(s, 7));
     out->reply = lac__op_keep(call, sqlite3_column_blob(s, 8), sqlite3_column_bytes(s, 8));
     return out->custom_id.length + out->reply.length;

@@ -84,6 +84,11 @@ static const struct {
     [LAC_STORE_CANCEL] = {true, false, lac__op_cancel},
     [LAC_STORE_CLAIM] = {true, true, lac__op_claim},
     [LAC_STORE_END] = {true, false, lac__op_end},
+    [LAC_STORE_HIDE] = {true, false, lac__op_hide},
+    [LAC_STORE_FILE_PUT] = {true, true, lac__op_file_put},
+    [LAC_STORE_FILE_DELETE] = {true, false, lac__op_file_delete},
+    [LAC_STORE_FILE_GET] = {false, false, lac__op_file_get},
+    [LAC_STORE_FILE_LIST] = {false, false, lac__op_file_list},
     [LAC_STORE_SHOW] = {false, false, lac__op_show},
     [LAC_STORE_LIST] = {false, false, lac__op_list},
     [LAC_STORE_STOPPING] = {false, false, lac__op_stopping},
@@ -92,7 +97,7 @@ static const struct {
 
 static uint64_t bytes_of(const lac_store_call *call)
 {
-    uint64_t bytes = call->end.reply.length + call->submit.about.length;
+    uint64_t bytes = call->end.reply.length + call->submit.about.length + call->file.content.length;
     for (uint32_t i = 0; call->kind == LAC_STORE_SUBMIT && i < call->submit.items_count; i++)
         bytes += call->submit.items[i].body.length + call->submit.items[i].custom_id.length;
     return bytes;
@@ -107,6 +112,7 @@ static void results_clear(lac_store_call *call)
     call->jobs = NULL;
     call->claims = NULL;
     call->results = NULL;
+    call->files = NULL;
 }
 
 void lac_store_call_free(lac_store_call *call)
@@ -421,7 +427,7 @@ lac_status lac_store_do(lac_store *store, lac_store_call *call, lac_error *err)
 {
     LAC_ASSERT((size_t)call->kind < sizeof kinds / sizeof *kinds && call->done && !call->memory);
     LAC_ASSERT(call->kind != LAC_STORE_END || call->end.state >= LAC_ITEM_RETURNED);
-    if (!store->writable && call->kind == LAC_STORE_SUBMIT)
+    if (!store->writable && kinds[call->kind].grows && call->kind != LAC_STORE_CLAIM)
         return lac_fail(err, LAC_EIO, "the disk of the job store is full or refuses writes");
     uint64_t bytes = bytes_of(call);
     call->link = NULL;

@@ -18,7 +18,7 @@ bool lac__op_tick_due(lac__db *db, const lac__ops *ops)
     while (lac__row(db, s))
         due |= lac_jobs_lease_over((uint64_t)sqlite3_column_int64(s, 2), ops->epoch,
                                    sqlite3_column_int64(s, 3), ops->now_ms);
-    return due && !db->failed;
+    return (due || lac__op_files_due(db, ops)) && !db->failed;
 }
 
 /* Whose holder is gone or took too long. At a start that is every one there is. */
@@ -90,5 +90,6 @@ bool lac__op_tick(lac__db *db, const lac__ops *ops)
     bool changed = end_leases(db, ops);
     changed |= expire(db, ops);
     forget(db, ops);
+    lac__op_files_forget(db, ops);
     return changed;
 }

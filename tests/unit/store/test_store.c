@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -415,6 +416,68 @@ START_TEST(versions)
 }
 END_TEST
 
+/* What version 1 wrote opens, with all that was in it, and goes on. */
+START_TEST(the_version_before_opens)
+{
+    char path[96], sql[8192];
+    rig_close(&r);
+    path_of(path, sizeof path, "jobs.db");
+    ck_assert_int_eq(unlink(path), 0);
+    FILE *file = fopen(LAC_SOURCE_DIR "/tests/unit/store/v1.sql", "r");
+    ck_assert_ptr_nonnull(file);
+    size_t length = fread(sql, 1, sizeof sql - 1, file);
+    fclose(file);
+    sql[length] = '\0';
+    change(sql);
+    rig_open(&r);
+    lac_job_view view = rig_view(&r, 4660);
+    ck_assert_str_eq(view.key, "old");
+    ck_assert_uint_eq(view.total, 4);
+    ck_assert_uint_eq(view.done, 1);
+    ck_assert_uint_eq(view.failed, 1); /* leased at its last attempt by somebody who is gone */
+    ck_assert_uint_eq(view.hidden, 0);
+    lac_store_claim claim;
+    ck_assert_uint_eq(rig_claim(&r, &claim), 1);
+    ck_assert_uint_eq(claim.attempt, 2);
+    ck_assert_int_eq(rig_end(&r, &claim, LAC_ITEM_DONE, false), LAC_OK);
+    ck_assert_uint_eq(rig_claim(&r, &claim), 1);
+    ck_assert_uint_eq(claim.attempt, 1);
+    ck_assert_int_eq(rig_end(&r, &claim, LAC_ITEM_DONE, false), LAC_OK);
+    ck_assert_int_eq(rig_view(&r, 4660).state, LAC_JOB_COMPLETED);
+}
+END_TEST
+
+START_TEST(files_are_kept_and_leave)
+{
+    lac_store_call call = {.kind = LAC_STORE_FILE_PUT,
+                           .file = {.purpose = "batch", .name = "a", .content = {"text", 4}}};
+    ck_assert_int_eq(rig_do(&r, &call), LAC_OK);
+    uint64_t id = call.files->id;
+    lac_store_call_free(&call);
+    rig_close(&r);
+    rig_open(&r);
+    call = (lac_store_call){.kind = LAC_STORE_FILE_GET, .id = id, .content = true};
+    ck_assert_int_eq(rig_do(&r, &call), LAC_OK);
+    ck_assert_uint_eq(call.files->bytes, 4);
+    ck_assert_mem_eq(call.files->content.data, "text", 4);
+    lac_store_call_free(&call);
+    snprintf(call.tenant, sizeof call.tenant, "other");
+    ck_assert_int_eq(rig_do(&r, &call), LAC_ENOTFOUND);
+    lac_store_call_free(&call);
+    call.tenant[0] = '\0';
+    rig_close(&r);
+    r.options.retention_ms = 1;
+    rig_open(&r);
+    lac_status status = LAC_OK;
+    for (int i = 0; i < 100 && status == LAC_OK; i++) {
+        wait_ms(50);
+        status = rig_do(&r, &call);
+        lac_store_call_free(&call);
+    }
+    ck_assert_int_eq(status, LAC_ENOTFOUND);
+}
+END_TEST
+
 START_TEST(nobody_else_reads_it_or_has_it)
 {
     struct stat info;
@@ -553,6 +616,8 @@ int main(void)
     tcase_add_test(tcase, a_refused_input_is_kept_with_its_reason);
     tcase_add_test(tcase, ended_jobs_leave);
     tcase_add_test(tcase, versions);
+    tcase_add_test(tcase, the_version_before_opens);
+    tcase_add_test(tcase, files_are_kept_and_leave);
     tcase_add_test(tcase, nobody_else_reads_it_or_has_it);
     tcase_add_test(tcase, a_full_database_refuses_and_comes_back);
     tcase_add_test(tcase, a_device_error_refuses_and_comes_back);

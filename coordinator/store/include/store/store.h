@@ -53,11 +53,16 @@ typedef enum {
     LAC_STORE_CANCEL,
     LAC_STORE_CLAIM,
     LAC_STORE_END,
+    LAC_STORE_HIDE, /* `which` results of a job are shown no more */
+    LAC_STORE_FILE_PUT,
+    LAC_STORE_FILE_DELETE,
     /* Reading. */
     LAC_STORE_SHOW,
     LAC_STORE_LIST,
     LAC_STORE_STOPPING, /* jobs that were called off or expired and still have items leased */
-    LAC_STORE_RESULTS
+    LAC_STORE_RESULTS,
+    LAC_STORE_FILE_GET,
+    LAC_STORE_FILE_LIST
 } lac_store_kind;
 
 /* One item as it is submitted. */
@@ -127,6 +132,16 @@ typedef struct {
     lac_span about;
 } lac_store_job;
 
+/* An upload, kept until it is deleted or its retention is over. */
+typedef struct {
+    uint64_t id;
+    int64_t created_ms;
+    uint64_t bytes;
+    char purpose[LAC_FILE_PURPOSE_MAX + 1];
+    char name[LAC_FILE_NAME_MAX + 1];
+    lac_span content; /* PUT: given; GET with `content`: read */
+} lac_store_file;
+
 typedef struct lac_store_call lac_store_call;
 struct lac_store_call {
     lac_store_kind kind;
@@ -135,12 +150,16 @@ struct lac_store_call {
     char tenant[LAC_NAME_MAX + 1]; /* whose; others' jobs do not exist. CLAIM, END and
                                       STOPPING see all */
     /* What is asked. Memory behind spans is the caller's until `done`. */
-    uint64_t id; /* SHOW, CANCEL, RESULTS: the job; LIST: begin after that one, 0 = at the newest */
+    /* SHOW, CANCEL, HIDE, RESULTS: the job; FILE_GET, FILE_DELETE: the file; lists: begin after
+     * that one, 0 = at the newest. */
+    uint64_t id;
     uint32_t limit; /* CLAIM: items, LIST: jobs, RESULTS: items; all have bounds of their own */
     uint32_t first; /* RESULTS: from that place on */
     lac_store_which which;
     lac_store_submit submit;
     lac_store_end end;
+    lac_store_file file; /* FILE_PUT: what is kept; FILE_LIST: `purpose`, "" = all */
+    bool content;        /* FILE_GET: with its bytes */
 
     /* What came of it, from `done` on. `error` is set iff it failed. Spans point into `memory`. */
     lac_error error;
@@ -150,6 +169,7 @@ struct lac_store_call {
     lac_store_job *jobs;     /* SUBMIT, CANCEL, SHOW, RESULTS: one; LIST: `count` */
     lac_store_claim *claims; /* CLAIM: `count` */
     lac_store_result *results;
+    lac_store_file *files; /* FILE_PUT, FILE_GET: one; FILE_LIST: `count` */
     lac_arena *memory;
 
     lac_store_call *link; /* the store's own */

@@ -54,6 +54,7 @@ typedef struct {
     int64_t deadline_ms;                            /* the same; 0 = none */
     uint32_t total, running, done, failed, expired; /* items; what is left waits */
     uint64_t prompt_tokens, completion_tokens;      /* of ended items */
+    uint8_t hidden; /* its results that people deleted: 1 = answers, 2 = errors */
     char key[LAC_JOB_KEY_MAX + 1];                  /* idempotency key, "" = none was given */
     char error[LAC_REASON_MAX + 1];                 /* of FAILED */
 } lac_job_view;

@@ -105,6 +105,9 @@ enum {
     LAC_JOB_ITEMS_MAX = 50000,       /* of one job */
     LAC_JOB_KEY_MAX = 64,            /* bytes of an idempotency key */
     LAC_JOB_CUSTOM_ID_MAX = 256,     /* bytes of the name a client gives an item */
+    LAC_FILES_MAX = 1000,            /* uploads in one store */
+    LAC_FILE_NAME_MAX = 255,
+    LAC_FILE_PURPOSE_MAX = 32,
     LAC_JOB_ABOUT_MAX = 8192,        /* bytes an API keeps beside its job */
     LAC_JOB_ATTEMPTS = 3,            /* starts of one item unless its job says otherwise */
     LAC_JOB_ATTEMPTS_MAX = 100,
