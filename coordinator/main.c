@@ -369,7 +369,8 @@ static lac_status open_http(coordinator *c, lac_error *err)
     lac_frontend_options options = {.host = c->options.http_host,
                                     .port = c->options.http_port,
                                     .allow_wide = c->options.insecure_wide,
-                                    .api_keys = c->options.api_keys};
+                                    .api_keys = c->options.api_keys,
+                                    .store = c->store};
     lac_frontend_hooks hooks = {.arg = c,
                                 .emit = http_emit,
                                 .ready = http_ready,

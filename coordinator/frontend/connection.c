@@ -11,11 +11,18 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "later.h"
 #include "routes.h"
 
 enum { OVER_LIMIT_MAX = 128 }; /* connections above the limit that still get a reply */
 
 static void take(lac__conn *conn, const char *data, size_t length);
+
+/* Its present request waits for the core, the store or the pool. */
+static bool waits(const lac__conn *conn)
+{
+    return conn->exchange || conn->later;
+}
 
 /* ---- life ---- */
 
@@ -70,6 +77,8 @@ void lac__conn_close(lac__conn *conn)
     conn->exchange = NULL;
     if (exchange)
         lac__exchange_gone(exchange);
+    if (conn->later)
+        lac__later_gone(conn->later);
     uv_close((uv_handle_t *)&conn->tcp, on_closed);
 }
 
@@ -101,7 +110,7 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
 
 static void resume(lac__conn *conn)
 {
-    if (conn->stage != LAC__CONN_OPEN || conn->exchange || conn->feeding || conn->hold.length == 0)
+    if (conn->stage != LAC__CONN_OPEN || waits(conn) || conn->feeding || conn->hold.length == 0)
         return;
     char held[LAC_HTTP_HOLD_MAX];
     size_t length = conn->hold.length;
@@ -316,7 +325,7 @@ static size_t take_some(lac__conn *conn, const char *data, size_t length)
 
 static bool busy(const lac__conn *conn)
 {
-    return conn->exchange || lac__conn_backlog(conn) > LAC_HTTP_WRITE_QUEUE_MAX;
+    return waits(conn) || lac__conn_backlog(conn) > LAC_HTTP_WRITE_QUEUE_MAX;
 }
 
 static void take(lac__conn *conn, const char *data, size_t length)
@@ -339,12 +348,12 @@ static void take(lac__conn *conn, const char *data, size_t length)
 static void on_end(lac__conn *conn, ssize_t error)
 {
     conn->eof = true;
-    if (conn->exchange)
+    if (waits(conn))
         lac__count_disconnect(conn->frontend, "client_gone");
     else if (conn->stage == LAC__CONN_OPEN && conn->request.stage == LAC__REQUEST_BODY)
         lac__count_disconnect(conn->frontend, "body_cut");
     /* A finished reply still goes out to a client that has only closed its own side. */
-    if (error == UV_EOF && !conn->exchange && lac__conn_backlog(conn) > 0)
+    if (error == UV_EOF && !waits(conn) && lac__conn_backlog(conn) > 0)
         conn->stage = LAC__CONN_LINGER;
     else
         lac__conn_close(conn);
@@ -480,7 +489,7 @@ void lac__conn_tick(lac__conn *conn, uint64_t now_ms)
             lac__conn_close(conn);
     } else if (conn->exchange) {
         lac__exchange_tick(conn->exchange, now_ms);
-    } else if (queued == 0) {
+    } else if (queued == 0 && !conn->later) {
         tick_request(conn, now_ms);
     }
 }

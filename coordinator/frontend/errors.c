@@ -19,6 +19,7 @@ static const struct {
     {404, "Not Found", "invalid_request_error"},
     {405, "Method Not Allowed", "invalid_request_error"},
     {408, "Request Timeout", "invalid_request_error"},
+    {409, "Conflict", "invalid_request_error"},
     {413, "Content Too Large", "invalid_request_error"},
     {414, "URI Too Long", "invalid_request_error"},
     {415, "Unsupported Media Type", "invalid_request_error"},
@@ -29,6 +30,7 @@ static const struct {
     {501, "Not Implemented", "invalid_request_error"},
     {503, "Service Unavailable", "server_error"},
     {504, "Gateway Timeout", "timeout_error"},
+    {507, "Insufficient Storage", "server_error"},
     {505, "HTTP Version Not Supported", "invalid_request_error"},
 };
 

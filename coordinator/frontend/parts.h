@@ -31,6 +31,7 @@ struct lac__conn {
     const struct lac__route *route; /* of the present request, once its head is complete */
     char request_id[LAC__REQUEST_ID_MAX + 1];
     lac__exchange *exchange; /* the one request the core works on; NULL when none */
+    struct lac__later *later; /* or the one the store or the pool works on */
     bool head_done;          /* the present request's head was looked at */
     bool feeding;            /* bytes are being taken: a finished reply must not take more */
     bool eof;                /* the client sends no more */

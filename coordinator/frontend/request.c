@@ -122,6 +122,13 @@ static int take_header(lac__request *r)
         r->has_host = true;
     } else if (strcasecmp(r->name, "x-request-id") == 0) {
         take_id(r);
+    } else if (strcasecmp(r->name, "content-type") == 0) {
+        memcpy(r->content_type, r->value, r->value_length + 1);
+    } else if (strcasecmp(r->name, "idempotency-key") == 0) {
+        if (r->value_length < 1 || r->value_length > LAC_JOB_KEY_MAX)
+            return fail(r, 400, "bad_header", "Idempotency-Key",
+                        "header Idempotency-Key has not 1 to 64 bytes");
+        memcpy(r->idempotency_key, r->value, r->value_length + 1);
     } else if (strcasecmp(r->name, "content-encoding") == 0) {
         if (strcasecmp(r->value, "identity") != 0)
             return fail(r, 415, "unsupported_encoding", "Content-Encoding",

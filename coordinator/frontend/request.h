@@ -43,6 +43,9 @@ typedef struct {
     bool has_tier;
     lac_tier tier_max;
 
+    char content_type[256];                     /* or "" */
+    char idempotency_key[LAC_JOB_KEY_MAX + 1]; /* Idempotency-Key, or "" */
+
     bool discard_body; /* set by the owner: count the body, do not keep it */
     lac_buf body;
     uint64_t body_seen; /* bytes of body so far, kept or not */

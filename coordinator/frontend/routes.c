@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batches.h"
 #include "connection.h"
+#include "files.h"
 
 static const char content_json[] = "application/json";
 
@@ -124,6 +126,14 @@ static void completion(lac__conn *conn)
 }
 
 static const lac__route routes[] = {
+    {"/v1/files", HTTP_POST, lac__files_upload, "files", false},
+    {"/v1/files", HTTP_GET, lac__files_list, "files", false},
+    {"/v1/files/", HTTP_GET, lac__files_show, "file", false},
+    {"/v1/files/", HTTP_DELETE, lac__files_delete, "file", false},
+    {"/v1/batches", HTTP_POST, lac__batches_create, "batches", false},
+    {"/v1/batches", HTTP_GET, lac__batches_list, "batches", false},
+    {"/v1/batches/", HTTP_GET, lac__batches_show, "batch", false},
+    {"/v1/batches/", HTTP_POST, lac__batches_cancel, "batch", false},
     {"/v1/chat/completions", HTTP_POST, chat, "chat", false},
     {"/v1/completions", HTTP_POST, completion, "completions", false},
     {"/v1/models", HTTP_GET, models, "models", false},
@@ -134,11 +144,21 @@ static const lac__route routes[] = {
     {"/metrics", HTTP_GET, metrics, "metrics", true},
 };
 
+/* The methods of a path, as a header says them. */
+static const char *allowed(bool get, bool post, bool delete)
+{
+    static const char *const texts[] = {
+        "",       "GET, HEAD",         "POST",         "GET, HEAD, POST",
+        "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
+    return texts[get + 2 * post + 4 * delete];
+}
+
 const lac__route *lac__route_find(const lac__request *request, lac__problem *problem)
 {
-    const char *path;
+    const char *path, *found = NULL;
     size_t length = path_of(request, &path);
     uint8_t method = request->method == HTTP_HEAD ? HTTP_GET : request->method;
+    bool get = false, post = false, delete = false;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         size_t own = strlen(routes[i].path);
         bool below = routes[i].path[own - 1] == '/';
@@ -147,10 +167,16 @@ const lac__route *lac__route_find(const lac__request *request, lac__problem *pro
             continue;
         if (routes[i].method == method)
             return &routes[i];
-        const char *allow = routes[i].method == HTTP_POST ? "POST" : "GET, HEAD";
+        found = routes[i].path;
+        get = get || routes[i].method == HTTP_GET;
+        post = post || routes[i].method == HTTP_POST;
+        delete = delete || routes[i].method == HTTP_DELETE;
+    }
+    if (found) {
+        const char *allow = allowed(get, post, delete);
         lac__problem_set(problem, 405, "method_not_allowed", NULL,
                          "method %s is not allowed on %.100s, allowed %s",
-                         llhttp_method_name(request->method), routes[i].path, allow);
+                         llhttp_method_name(request->method), found, allow);
         problem->allow = allow;
         return NULL;
     }

@@ -14,6 +14,7 @@
 #include "base/status.h"
 
 typedef struct lac_frontend lac_frontend;
+struct lac_store;
 
 typedef struct {
     const char
@@ -21,6 +22,7 @@ typedef struct {
     uint16_t port; /* 0 = any free one */
     bool allow_wide;
     const char *api_keys; /* file of those let in, not copied; NULL or "": everybody */
+    struct lac_store *store;     /* of files and batches, outlives the front end's calls; NULL: none */
     /* Bounds that an installation or a test may narrow; 0 = the value of base/limits.h. */
     size_t body_max;
     uint32_t connections_max, per_address_max;
