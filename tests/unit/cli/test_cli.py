@@ -238,7 +238,7 @@ class Cli(unittest.TestCase):
     def test_chat_on_a_terminal(self):
         pid, fd = pty.fork()
         if pid == 0:
-            os.environ["TERM"] = "dumb"
+            os.environ.update(TERM="dumb", LC_ALL="C.UTF-8")
             os.execv(LACUNA, [LACUNA, "--connect", self.endpoint, "chat"])
         seen = b""
 
@@ -269,6 +269,9 @@ class Cli(unittest.TestCase):
         until(b"> ")
         os.write(fd, b"still here\n")
         until(b"You said: still here")
+        until(b"> ")
+        os.write(fd, "na\u00efve \u8a9e\n".encode())
+        until("You said: na\u00efve \u8a9e".encode())
         until(b"> ")
         os.write(fd, b"/exit\n")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
