@@ -1,5 +1,6 @@
 /* What clients ask, native ones and the HTTP front end alike: submit, cancel, credit, status.
  * Answers either with a record in the queue or with REFUSED that says why. Loop thread. */
+#include "base/prompt.h"
 #include "state.h"
 
 #include <stdarg.h>
@@ -49,10 +50,7 @@ static void refuse(lac_core *core, const lac__stream_key *key, refusal why, cons
 
 static uint64_t submit_tokens(const lac_submit *submit)
 {
-    uint64_t bytes = submit->prompt.text.length;
-    for (uint32_t i = 0; i < submit->prompt.messages_count; i++)
-        bytes += submit->prompt.messages[i].content.length;
-    return submit->prompt.ids_count + bytes / 4;
+    return submit->prompt.ids_count + lac_prompt_text_bytes(&submit->prompt) / 4;
 }
 
 static bool admitted(lac_core *core, const lac__stream_key *key, const lac_submit *submit)

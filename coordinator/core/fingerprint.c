@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/prompt.h"
+
 static const uint32_t bucket_tokens[LAC__BUCKETS] = {128, 512, 1024, 2048, 4096, 8192, 32768, 0};
 
 uint32_t lac__bucket_tokens(uint8_t bucket)
@@ -59,10 +61,7 @@ void lac__fingerprint_of(const lac_prompt *prompt, lac__fingerprint *out, lac__f
     lac__features own;
     features = features ? features : &own;
     lac__features_read(text.data, text.length, features);
-    uint64_t bytes = prompt->text.length;
-    for (uint32_t i = 0; i < prompt->messages_count; i++)
-        bytes += prompt->messages[i].content.length;
-    bytes -= whole.length - text.length;
+    uint64_t bytes = lac_prompt_text_bytes(prompt) - (whole.length - text.length);
     *out = (lac__fingerprint){
         .type = text.length ? lac__type_of(features) : LAC__TYPE_UNKNOWN,
         .hint = hint_of(prompt, text),

@@ -13,10 +13,14 @@ uint64_t lac__poison_content(const lac_core *core, const lac_submit *submit)
     uint64_t hash = lac__hash_bytes(core->hash_seed, submit->model, strlen(submit->model));
     hash = lac__hash_bytes(hash, p->text.data, p->text.length);
     hash = lac__hash_bytes(hash, p->ids, p->ids_count * sizeof *p->ids);
+    hash = lac__hash_bytes(hash, p->suffix.data, p->suffix.length);
+    hash = lac__hash_bytes(hash, p->tools.data, p->tools.length);
+    hash = lac__hash_mix(hash, (uint64_t)p->want);
     for (uint32_t i = 0; i < p->messages_count; i++) {
         const lac_chat_message *m = &p->messages[i];
         hash = lac__hash_bytes(hash, m->role, strlen(m->role));
         hash = lac__hash_bytes(hash, m->content.data, m->content.length);
+        hash = lac__hash_bytes(hash, m->calls.data, m->calls.length);
     }
     return hash;
 }

@@ -35,10 +35,12 @@ void lac__prefix_take(uint64_t seed, const lac_prompt *prompt, lac__prefix *out)
 {
     builder b = {.out = out, .chain = lac__hash_mix(seed, (uint64_t)prompt->kind)};
     out->count = 0;
+    add(&b, prompt->tools.data, prompt->tools.length); /* templates put them first */
     for (uint32_t i = 0; i < prompt->messages_count; i++) {
         const lac_chat_message *m = &prompt->messages[i];
         add(&b, m->role, strlen(m->role) + 1);
         add(&b, m->content.data, m->content.length);
+        add(&b, m->calls.data, m->calls.length);
     }
     add(&b, prompt->text.data, prompt->text.length);
     add(&b, prompt->ids, prompt->ids_count * sizeof *prompt->ids);

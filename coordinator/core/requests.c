@@ -1,6 +1,7 @@
 /* The record of each request: what was asked, what was accepted so far, and which of queued,
  * running and done it is in. Owns the records' memory and every move between the lists; decides
  * nothing about groups. Loop thread. */
+#include "base/prompt.h"
 #include "state.h"
 
 #include <stdarg.h>
@@ -118,25 +119,16 @@ bool lac__record_memory_left(const lac_core *core, uint64_t bytes)
 
 static uint64_t submit_bytes(const lac_submit *submit)
 {
-    const lac_prompt *p = &submit->prompt;
-    uint64_t bytes = (uint64_t)p->messages_count * sizeof *p->messages + p->text.length +
-                     (uint64_t)p->ids_count * sizeof *p->ids +
-                     (uint64_t)submit->sampling.bias_count * sizeof *submit->sampling.bias +
-                     submit->sampling.grammar_length;
-    for (uint32_t i = 0; i < p->messages_count; i++)
-        bytes += p->messages[i].content.length;
-    return bytes;
+    return lac_prompt_size(&submit->prompt) +
+           (uint64_t)submit->sampling.bias_count * sizeof *submit->sampling.bias +
+           submit->sampling.grammar_length;
 }
 
 static uint64_t estimate_tokens(const lac_prompt *p)
 {
     /* Four bytes a token is what English text gives; template tokens about eight a message. */
-    uint64_t bytes = p->text.length, tokens = p->ids_count;
-    for (uint32_t i = 0; i < p->messages_count; i++) {
-        bytes += p->messages[i].content.length;
-        tokens += 8;
-    }
-    return tokens + bytes / 4 + 1;
+    uint64_t tokens = p->ids_count + (uint64_t)8 * p->messages_count;
+    return tokens + lac_prompt_text_bytes(p) / 4 + 1;
 }
 
 static const void *take(char **cursor, const void *from, size_t size)
@@ -149,24 +141,15 @@ static const void *take(char **cursor, const void *from, size_t size)
     return to;
 }
 
-/* One block: the arrays first, largest alignment first, then the bytes. */
+/* One block: the prompt, the biases, the schema's bytes. */
 static void copy_input(lac__request *r, const lac_submit *submit)
 {
     char *cursor = r->memory;
-    lac_prompt *p = &r->prompt;
-    *p = submit->prompt;
+    lac_prompt_copy(&submit->prompt, &cursor, &r->prompt);
     r->sampling = submit->sampling;
-    lac_chat_message *messages = (lac_chat_message *)(void *)cursor;
-    p->messages = take(&cursor, submit->prompt.messages, p->messages_count * sizeof *p->messages);
     r->sampling.bias = take(&cursor, submit->sampling.bias,
                             r->sampling.bias_count * sizeof *submit->sampling.bias);
-    p->ids = take(&cursor, submit->prompt.ids, p->ids_count * sizeof *p->ids);
-    p->text.data = take(&cursor, submit->prompt.text.data, p->text.length);
     r->sampling.grammar = take(&cursor, submit->sampling.grammar, submit->sampling.grammar_length);
-    for (uint32_t i = 0; i < p->messages_count; i++) {
-        const lac_span *content = &submit->prompt.messages[i].content;
-        messages[i].content.data = take(&cursor, content->data, content->length);
-    }
 }
 
 lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,

@@ -115,10 +115,42 @@ lac_status lac__get_finish(lac__codec *c, const char *field, int has, Pb__Finish
 
 /* ---- prompt ---- */
 
+static Pb__ChatPrompt *put_chat(lac__codec *c, const lac_prompt *prompt)
+{
+    Pb__ChatPrompt *out = lac__put_alloc(c, 1, sizeof *out);
+    pb__chat_prompt__init(out);
+    size_t count = prompt->messages_count;
+    Pb__ChatMessage *messages = lac__put_alloc(c, count, sizeof *messages);
+    out->messages = lac__put_alloc(c, count, sizeof *out->messages);
+    out->n_messages = count;
+    for (size_t i = 0; i < count; i++) {
+        const lac_chat_message *from = &prompt->messages[i];
+        pb__chat_message__init(&messages[i]);
+        LAC__PUT_TEXT(&messages[i], role, from->role);
+        LAC__PUT_SPAN(&messages[i], content, from->content);
+        LAC__PUT_SPAN(&messages[i], reasoning, from->reasoning);
+        LAC__PUT_SPAN(&messages[i], calls, from->calls);
+        LAC__PUT_SPAN(&messages[i], call_id, from->call_id);
+        out->messages[i] = &messages[i];
+    }
+    LAC__PUT_SPAN(out, tools, prompt->tools);
+    LAC__PUT(out, tool_required, prompt->tool_required);
+    LAC__PUT_TEXT(out, tool_name, prompt->tool_name);
+    LAC__PUT(out, one_call, prompt->one_call);
+    out->has_thinking = prompt->thinking != LAC_THINKING_DEFAULT;
+    out->thinking = (Pb__Thinking)prompt->thinking;
+    return out;
+}
+
 Pb__Prompt *lac__put_prompt(lac__codec *c, const lac_prompt *prompt)
 {
     Pb__Prompt *out = lac__put_alloc(c, 1, sizeof *out);
     pb__prompt__init(out);
+    LAC__PUT_SPAN(out, suffix, prompt->suffix);
+    LAC__PUT(out, parts, prompt->parts);
+    LAC__PUT(out, without_bos, prompt->without_bos);
+    out->has_want = prompt->want != LAC_WANT_TEXT;
+    out->want = (Pb__Want)prompt->want;
     if (prompt->kind == LAC_PROMPT_TEXT) {
         out->kind_case = PB__PROMPT__KIND_TEXT;
         out->text = lac__bin(prompt->text.data, prompt->text.length);
@@ -130,18 +162,7 @@ Pb__Prompt *lac__put_prompt(lac__codec *c, const lac_prompt *prompt)
     } else {
         LAC_ASSERT(prompt->kind == LAC_PROMPT_CHAT);
         out->kind_case = PB__PROMPT__KIND_CHAT;
-        out->chat = lac__put_alloc(c, 1, sizeof *out->chat);
-        pb__chat_prompt__init(out->chat);
-        size_t count = prompt->messages_count;
-        Pb__ChatMessage *messages = lac__put_alloc(c, count, sizeof *messages);
-        out->chat->messages = lac__put_alloc(c, count, sizeof *out->chat->messages);
-        out->chat->n_messages = count;
-        for (size_t i = 0; i < count; i++) {
-            pb__chat_message__init(&messages[i]);
-            LAC__PUT_TEXT(&messages[i], role, prompt->messages[i].role);
-            LAC__PUT_SPAN(&messages[i], content, prompt->messages[i].content);
-            out->chat->messages[i] = &messages[i];
-        }
+        out->chat = put_chat(c, prompt);
     }
     return out;
 }
@@ -158,16 +179,36 @@ static lac_status get_chat(lac__codec *c, const Pb__ChatPrompt *in, lac_prompt *
         LAC__TRY(lac__get_text(c, "message role", message->role, messages[i].role,
                                sizeof messages[i].role));
         messages[i].content = lac__span(message->content);
+        messages[i].reasoning = lac__span(message->reasoning);
+        messages[i].calls = lac__span(message->calls);
+        messages[i].call_id = lac__span(message->call_id);
     }
     out->messages = messages;
     out->messages_count = (uint32_t)in->n_messages;
-    return LAC_OK;
+    out->tools = lac__span(in->tools);
+    out->tool_required = in->tool_required != 0;
+    out->one_call = in->one_call != 0;
+    _Static_assert((int)LAC_THINKING_ON == (int)PB__THINKING__THINKING_ON &&
+                       (int)LAC_THINKING_OFF == (int)PB__THINKING__THINKING_OFF,
+                   "the numbers are the same on both sides");
+    if (in->has_thinking)
+        out->thinking = (lac_thinking)in->thinking;
+    return lac__get_text(c, "tool_name", in->tool_name, out->tool_name, sizeof out->tool_name);
 }
 
 lac_status lac__get_prompt(lac__codec *c, const Pb__Prompt *in, lac_prompt *out)
 {
     if (!in)
         return LAC_OK; /* kind NONE, which the check refuses */
+    _Static_assert((int)LAC_WANT_TOKENS == (int)PB__WANT__WANT_TOKENS &&
+                       (int)LAC_WANT_TEXT_OF_IDS == (int)PB__WANT__WANT_TEXT_OF_IDS &&
+                       (int)LAC_WANT_EMBEDDING == (int)PB__WANT__WANT_EMBEDDING,
+                   "the numbers are the same on both sides");
+    if (in->has_want)
+        out->want = (lac_want)in->want;
+    out->suffix = lac__span(in->suffix);
+    out->parts = in->parts != 0;
+    out->without_bos = in->without_bos != 0;
     switch (in->kind_case) {
     case PB__PROMPT__KIND_CHAT: out->kind = LAC_PROMPT_CHAT; return get_chat(c, in->chat, out);
     case PB__PROMPT__KIND_TEXT:

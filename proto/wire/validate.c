@@ -118,8 +118,15 @@ static lac_status check_chat(const lac_prompt *prompt, lac_error *err)
             check_charset("role", message->role, sizeof message->role, in_role, "a-z and _", err);
         if (!status)
             status = check_utf8("content", message->content, LAC_PROMPT_BYTES_MAX, err);
+        if (!status)
+            status = check_utf8("reasoning", message->reasoning, LAC_PROMPT_BYTES_MAX, err);
+        if (!status)
+            status = check_utf8("calls", message->calls, LAC_PROMPT_BYTES_MAX, err);
+        if (!status)
+            status = check_utf8("call_id", message->call_id, LAC_REASON_MAX, err);
         LAC__TRY_IN(status, err, "messages[%u]", i);
-        total += message->content.length;
+        total += (size_t)message->content.length + message->reasoning.length +
+                 message->calls.length + message->call_id.length;
     }
     if (total > LAC_PROMPT_BYTES_MAX)
         return lac_fail(err, LAC_EINVAL, "messages have %zu bytes, allowed: at most %d", total,
@@ -127,8 +134,32 @@ static lac_status check_chat(const lac_prompt *prompt, lac_error *err)
     return LAC_OK;
 }
 
+/* What asks for more than the text that follows a text. */
+static lac_status check_wishes(const lac_prompt *prompt, lac_error *err)
+{
+    const lac__range ranges[] = {
+        {"prompt.want", prompt->want, LAC_WANT_TEXT, LAC_WANT_EMBEDDING},
+        {"prompt.thinking", prompt->thinking, LAC_THINKING_DEFAULT, LAC_THINKING_OFF},
+    };
+    bool chat = prompt->kind == LAC_PROMPT_CHAT;
+    LAC__TRY(lac__check_ranges(ranges, sizeof ranges / sizeof *ranges, err));
+    LAC__TRY(check_utf8("suffix", prompt->suffix, LAC_PROMPT_BYTES_MAX, err));
+    LAC__TRY(check_utf8("tools", prompt->tools, LAC_TOOLS_BYTES_MAX, err));
+    LAC__TRY(lac__check_name("tool_name", prompt->tool_name, sizeof prompt->tool_name, true, err));
+    if (prompt->suffix.length && prompt->kind != LAC_PROMPT_TEXT)
+        return lac_fail(err, LAC_EINVAL, "suffix is given, allowed with a text prompt only");
+    if (!chat && (prompt->tools.length || prompt->tool_required || prompt->tool_name[0]))
+        return lac_fail(err, LAC_EINVAL, "tools are given, allowed with messages only");
+    if (prompt->tool_required && !prompt->tools.length)
+        return lac_fail(err, LAC_EINVAL, "a call is required, allowed with tools only");
+    if (prompt->want == LAC_WANT_TEXT_OF_IDS && prompt->kind != LAC_PROMPT_IDS)
+        return lac_fail(err, LAC_EINVAL, "the text of ids is wanted, allowed with token ids only");
+    return LAC_OK;
+}
+
 lac_status lac__check_prompt(const lac_prompt *prompt, lac_error *err)
 {
+    LAC__TRY(check_wishes(prompt, err));
     switch (prompt->kind) {
     case LAC_PROMPT_CHAT: return check_chat(prompt, err);
     case LAC_PROMPT_TEXT: return check_utf8("prompt", prompt->text, LAC_PROMPT_BYTES_MAX, err);

@@ -14,6 +14,7 @@ Suite *suite_mask(void);
 Suite *suite_mem(void);
 Suite *suite_metric(void);
 Suite *suite_msg(void);
+Suite *suite_parts(void);
 Suite *suite_ring(void);
 Suite *suite_rng(void);
 Suite *suite_sampling(void);

@@ -32,8 +32,17 @@ static void ids(const char *name, const uint32_t *list, uint32_t count, lac_buf 
 static void prompt(const lac_prompt *b, lac_buf *out)
 {
     U(kind);
-    for (uint32_t i = 0; i < b->messages_count; i++)
-        bytes(b->messages[i].role, b->messages[i].content.data, b->messages[i].content.length, out);
+    U(want), U(parts), U(without_bos), U(tool_required), U(one_call), U(thinking);
+    for (uint32_t i = 0; i < b->messages_count; i++) {
+        const lac_chat_message *m = &b->messages[i];
+        bytes(m->role, m->content.data, m->content.length, out);
+        bytes("reasoning", m->reasoning.data, m->reasoning.length, out);
+        bytes("calls", m->calls.data, m->calls.length, out);
+        bytes("call_id", m->call_id.data, m->call_id.length, out);
+    }
+    bytes("suffix", b->suffix.data, b->suffix.length, out);
+    bytes("tools", b->tools.data, b->tools.length, out);
+    lac_buf_printf(out, "tool_name=%s\n", b->tool_name);
     bytes("text", b->text.data, b->text.length, out);
     ids("ids", b->ids, b->ids_count, out);
 }

@@ -6,11 +6,11 @@
 
 _Static_assert(
     sizeof(lac_hello) == 472 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
-        sizeof(lac_dispatch) == 512 && sizeof(lac_submit) == 664 &&
+        sizeof(lac_dispatch) == 632 && sizeof(lac_submit) == 784 &&
         sizeof(lac_group_status) == 352 && sizeof(lac_status_reply) == 392 &&
         sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
-        sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 136 &&
+        sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 256 &&
         sizeof(lac_path_reply) == 824 && sizeof(lac_known_class) == 664 &&
         sizeof(lac_plan_reply) == 96 && sizeof(lac_done) == 32 && sizeof(lac_tokens) == 64,
     "a message changed: set its new field in samples.c, show it in dump.c, then the size");
@@ -23,9 +23,9 @@ _Static_assert(
 
 static const uint32_t tokens[] = {0, 1, 127, 128, 16384, LAC_VOCAB_MAX - 1};
 static const lac_chat_message chat[] = {
-    {"system", SPAN("be brief")},
-    {"user", SPAN("h\xc3\xa9llo \xf0\x9f\x8c\x8d\n\0nul inside")},
-    {"assistant", {NULL, 0}},
+    {.role = "system", .content = SPAN("be brief")},
+    {.role = "user", .content = SPAN("h\xc3\xa9llo \xf0\x9f\x8c\x8d\n\0nul inside")},
+    {.role = "assistant"},
 };
 static const lac_logit_bias bias[] = {{3, -100.0f}, {LAC_VOCAB_MAX - 1, 99.5f}};
 static const lac_top_logprob top[] = {{5, -0.25f, SPAN(" the")}, {6, -1e9f, SPAN("\xf0\x9f")}};
@@ -524,6 +524,38 @@ static void ordered(lac_msg *m)
     m->body.ordered = (lac_ordered){.stream = 12, .text = "g0 drains"};
 }
 
+static void submit_tools(lac_msg *m)
+{
+    static const lac_chat_message messages[] = {
+        {.role = "user", .content = SPAN("q")},
+        {.role = "assistant",
+         .content = SPAN("c"),
+         .reasoning = SPAN("h\xc3\xa9"),
+         .calls = SPAN("[{\"id\":\"1\",\"name\":\"f\",\"arguments\":{}}]")},
+        {.role = "tool", .content = SPAN("r"), .call_id = SPAN("1")},
+    };
+    submit_plain(m);
+    m->body.submit.prompt = (lac_prompt){.kind = LAC_PROMPT_CHAT,
+                                         .messages_count = COUNT(messages),
+                                         .messages = messages,
+                                         .parts = true,
+                                         .tools = SPAN("[{\"function\":{\"name\":\"f\"}}]"),
+                                         .tool_required = true,
+                                         .one_call = true,
+                                         .tool_name = "f",
+                                         .thinking = LAC_THINKING_OFF};
+}
+
+static void dispatch_fill(lac_msg *m)
+{
+    dispatch(m);
+    m->body.dispatch.prompt = (lac_prompt){.kind = LAC_PROMPT_TEXT,
+                                           .want = LAC_WANT_TOKENS,
+                                           .text = SPAN("before"),
+                                           .suffix = SPAN("behind"),
+                                           .without_bos = true};
+}
+
 static const struct {
     const char *name;
     lac_msg_type type;
@@ -577,6 +609,8 @@ static const struct {
     {"ordered", LAC_MSG_ORDERED, ordered},
     {"dispatch_grammar", LAC_MSG_DISPATCH, dispatch_grammar},
     {"submit_grammar", LAC_MSG_SUBMIT, submit_grammar},
+    {"submit_tools", LAC_MSG_SUBMIT, submit_tools},
+    {"dispatch_fill", LAC_MSG_DISPATCH, dispatch_fill},
 };
 
 const char *sample_name(int index)

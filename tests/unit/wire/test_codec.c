@@ -389,10 +389,17 @@ START_TEST(refuses_client_plane)
     REFUSE(SUBMIT, submit, "stop string 0", b->sampling.stops[0].bytes[0] = (char)0xff);
     REFUSE(SUBMIT, submit, "stop has 5", b->sampling.stops_count = 5);
     REFUSE(SUBMIT, submit, "logit_bias", b->sampling.bias_count = LAC_LOGIT_BIAS_MAX + 1);
-    lac_chat_message odd = {"User", {"x", 1}};
+    lac_chat_message odd = {.role = "User", .content = {"x", 1}};
     REFUSE(CHAT, submit, "messages[0]: role", b->prompt.messages = &odd;
            b->prompt.messages_count = 1);
     REFUSE(CHAT, submit, "messages", b->prompt.messages_count = 0);
+    REFUSE(SUBMIT, submit, "tools are given", b->prompt.tools = (lac_span){"[]", 2});
+    REFUSE(CHAT, submit, "suffix is given", b->prompt.suffix = (lac_span){"x", 1});
+    REFUSE(CHAT, submit, "allowed with tools only", b->prompt.tool_required = true);
+    REFUSE(CHAT, submit, "tool_name", strcpy(b->prompt.tool_name, "a b"));
+    REFUSE(CHAT, submit, "thinking", b->prompt.thinking = (lac_thinking)3);
+    REFUSE(CHAT, submit, "prompt.want", b->prompt.want = (lac_want)4);
+    REFUSE(CHAT, submit, "token ids only", b->prompt.want = LAC_WANT_TEXT_OF_IDS);
     REFUSE(CANCEL, client_cancel, "stream", b->stream = 0);
     REFUSE(CREDIT, credit, "messages", b->messages = LAC_CREDIT_MAX + 1);
     REFUSE(ACCEPTED, accepted, "stream", b->stream = 0);

@@ -41,6 +41,10 @@ enum {
     LAC_ROLE_BYTES_MAX = 32,
     LAC_CHOICES_MAX = 8, /* answers one HTTP request may ask for: one request of the core each */
     LAC_GRAMMAR_BYTES_MAX = 65536, /* a schema the answer must match */
+    LAC_TOOLS_MAX = 128,           /* functions one request offers */
+    LAC_TOOLS_BYTES_MAX = 262144,  /* of their JSON */
+    LAC_TOOLS_REQUIRED_MAX = 16,   /* of them while one must be called */
+    LAC_CALLS_MAX = 128,           /* calls of one message */
     LAC_STOPS_MAX = 4,
     LAC_STOP_BYTES_MAX = 64,
     LAC_LOGIT_BIAS_MAX = 300,

@@ -77,16 +77,40 @@ typedef enum { LAC_PROMPT_NONE, LAC_PROMPT_CHAT, LAC_PROMPT_TEXT, LAC_PROMPT_IDS
 
 typedef struct {
     char role[LAC_ROLE_BYTES_MAX + 1]; /* [a-z_]+ */
-    lac_span content;                  /* UTF-8 */
+    lac_span content;                  /* UTF-8, as every text here */
+    lac_span reasoning;                /* of an assistant: what it thought before */
+    lac_span calls;   /* of an assistant: JSON array of {"id", "name", "arguments": an object} */
+    lac_span call_id; /* of a tool: the call it answers */
 } lac_chat_message;
+
+/* What is wanted of a prompt. All but TEXT are answered by one chunk of text without tokens. */
+typedef enum {
+    LAC_WANT_TEXT,        /* what follows it */
+    LAC_WANT_TOKENS,      /* its ids, as "[1,2,3]" */
+    LAC_WANT_TEXT_OF_IDS, /* their text; bytes that are none become U+FFFD */
+    LAC_WANT_EMBEDDING    /* base64 of little-endian 32-bit floats */
+} lac_want;
+
+/* Of models that think before they answer. */
+typedef enum { LAC_THINKING_DEFAULT, LAC_THINKING_ON, LAC_THINKING_OFF } lac_thinking;
 
 typedef struct {
     lac_prompt_kind kind;
+    lac_want want;
     uint32_t messages_count; /* chat: 1 … LAC_MESSAGES_MAX */
     const lac_chat_message *messages;
     lac_span text; /* text: UTF-8, ≤ LAC_PROMPT_BYTES_MAX */
     uint32_t ids_count;
     const uint32_t *ids; /* ids: 1 … LAC_CONTEXT_MAX */
+    lac_span suffix;     /* text: what stands behind the gap to fill; empty = none */
+    bool parts;          /* the answer's text is divided into parts: base/parts.h */
+    bool without_bos;    /* text: nothing is put before it, whatever the model's file says */
+    /* Chat alone. */
+    lac_span tools; /* JSON array of the functions that may be called, ≤ LAC_TOOLS_BYTES_MAX */
+    bool tool_required; /* the answer is a call: of tool_name, or of any while that is "" */
+    bool one_call;      /* no second call in one answer */
+    char tool_name[LAC_NAME_MAX + 1];
+    lac_thinking thinking;
 } lac_prompt;
 
 typedef struct {
