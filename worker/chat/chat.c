@@ -64,7 +64,8 @@ const char *lac_chat_name(const lac_chat_family *family)
 
 const char *lac_chat_names(void)
 {
-    return "chatml, llama3, llama3.1, llama2, mistral-v0.1, mistral-v0.2, mistral-v1, mistral-v3, "
+    return "chatml, qwen3, llama3, llama3.1, llama2, mistral-v0.1, mistral-v0.2, mistral-v1, "
+           "mistral-v3, "
            "mistral-v3-tekken, mistral-v7, mistral-v7-tekken, gemma, gemma3, deepseek-v2, "
            "deepseek-v3, deepseek-r1, deepseek-r1-distill, phi3, phi3.5, phi4, phi4-mini";
 }
@@ -237,6 +238,12 @@ static void put(lac_buf *out, const char *pattern, const lac_chat_context *conte
 
 static const piece nothing = {"", 0, false};
 
+void lac__chat_default_system(const lac_chat_context *context, lac_buf *out)
+{
+    put_piece(out, (piece){context->default_system, context->default_system_length,
+                           context->default_system_escaped});
+}
+
 static piece content_of(const lac_chat_message *message)
 {
     if (message->content.length == 0)
@@ -264,17 +271,29 @@ static bool system_is_absorbed(const lac_chat_family *family, size_t index)
     return false;
 }
 
+/* The pattern of a turn that only functions bring, or NULL. */
+static const char *function_turn(const lac_chat_family *family, const lac_chat_message *message)
+{
+    return has_role(message, "call")    ? family->call
+           : has_role(message, "tool")  ? family->result
+           : has_role(message, "tools") ? family->tools
+                                        : NULL;
+}
+
 /* Refuses what the family cannot express. */
 static lac_status check(const lac_chat_family *family, const lac_chat_message *messages,
-                        size_t count, lac_error *err)
+                        const size_t *origins, size_t count, lac_error *err)
 {
     if (count == 0)
         return lac_fail(err, LAC_EINVAL, "messages is empty, at least 1 is needed");
     size_t turns = 0;
-    for (size_t i = 0; i < count; i++) {
-        const lac_chat_message *message = &messages[i];
+    for (size_t at = 0; at < count; at++) {
+        const lac_chat_message *message = &messages[at];
+        size_t i = origins[at];
+        if (function_turn(family, message))
+            continue;
         if (has_role(message, "system")) {
-            if (system_is_absorbed(family, i))
+            if (system_is_absorbed(family, at))
                 continue;
             if (family->mode == LAC__SYSTEM_REFUSED)
                 return lac_fail(err, LAC_EINVAL,
@@ -292,7 +311,7 @@ static lac_status check(const lac_chat_family *family, const lac_chat_message *m
         if (!user && !has_role(message, "assistant"))
             return lac_fail(err, LAC_EINVAL,
                             "messages[%zu].role is \"%s\", known to this model's chat template "
-                            "(%s) are system, user, assistant",
+                            "(%s) are system, user, assistant, tool",
                             i, message->role, family->name);
         if (family->alternate && user != (turns % 2 == 0))
             return lac_fail(err, LAC_EINVAL,
@@ -306,9 +325,12 @@ static lac_status check(const lac_chat_family *family, const lac_chat_message *m
 
 /* What leads the conversation: `begin` with the system text that belongs there. */
 static void put_begin(lac_buf *out, const lac_chat_family *family, const lac_chat_context *context,
-                      const lac_chat_message *messages, size_t count)
+                      const lac_chat_ask *ask)
 {
-    if (family->begin) {
+    const lac_chat_message *messages = ask->messages;
+    size_t count = ask->count;
+    const char *begin = ask->tools && family->begin_tools ? family->begin_tools : family->begin;
+    if (begin) {
         piece system = nothing;
         if (family->mode == LAC__SYSTEM_LEADING && has_role(&messages[0], "system"))
             system = family->trim ? trimmed(content_of(&messages[0])) : content_of(&messages[0]);
@@ -316,7 +338,7 @@ static void put_begin(lac_buf *out, const lac_chat_family *family, const lac_cha
             if (has_role(&messages[i], "system"))
                 system = content_of(&messages[i]);
         }
-        put(out, family->begin, context, nothing, system);
+        put(out, begin, context, nothing, system);
         bool first = true;
         for (size_t i = 0; i < count && family->mode == LAC__SYSTEM_JOINED; i++) {
             if (!has_role(&messages[i], "system"))
@@ -364,7 +386,10 @@ static void put_message(lac_buf *out, const lac_chat_family *family,
                         size_t count, size_t index)
 {
     piece text = content_of(&messages[index]);
-    if (has_role(&messages[index], "system")) {
+    const char *own = function_turn(family, &messages[index]);
+    if (own) {
+        put(out, own, context, text, nothing);
+    } else if (has_role(&messages[index], "system")) {
         if (system_is_absorbed(family, index) || (family->skip_empty_system && text.length == 0))
             return;
         put(out, family->system, context, family->trim ? trimmed(text) : text, nothing);
@@ -383,24 +408,86 @@ static void put_message(lac_buf *out, const lac_chat_family *family,
     }
 }
 
+/* The end of the prompt: what the answer begins with, where that is not the model's to choose. */
+static void put_end(lac_buf *out, const lac_chat_family *family, const lac_chat_context *context,
+                    const lac_chat_ask *ask)
+{
+    static const char no_thoughts[] = "<think>\n\n</think>\n\n";
+    const char *end = ask->add_generation_prompt ? family->generation : family->no_generation;
+    if (end)
+        put(out, end, context, nothing, nothing);
+    if (!ask->add_generation_prompt)
+        return;
+    if (family->thinks == LAC_THINKS_MARKED && (ask->thinking == LAC_THINKING_OFF || ask->call))
+        lac_buf_text(out, no_thoughts);
+    if (family->thinks == LAC_THINKS_OPENED && ask->call)
+        lac_buf_text(out, "\n</think>\n\n");
+    if (!ask->call)
+        return;
+    size_t before = family->call ? strcspn(family->call, TEXT) : 0;
+    if (lac_chat_calls_form(family) == LAC_CALLS_HERMES)
+        lac_buf_text(out, "<tool_call>\n");
+    else if (family->calls == LAC_CALLS_MISTRAL)
+        lac_buf_add(out, family->call, before);
+}
+
+lac_calls_form lac_chat_calls_form(const lac_chat_family *family)
+{
+    return family->calls ? family->calls : LAC_CALLS_HERMES;
+}
+
+lac_thinks lac_chat_thinks(const lac_chat_family *family)
+{
+    return family->thinks;
+}
+
+static lac_status check_thinking(const lac_chat_family *family, const lac_chat_ask *ask,
+                                 lac_error *err)
+{
+    if (ask->thinking == LAC_THINKING_ON && family->thinks == LAC_THINKS_NOT)
+        return lac_fail(err, LAC_EUNSUPPORTED,
+                        "enable_thinking is true: this model's chat template (%s) has no thinking",
+                        family->name);
+    if (ask->thinking == LAC_THINKING_OFF && family->thinks == LAC_THINKS_OPENED)
+        return lac_fail(err, LAC_EUNSUPPORTED,
+                        "enable_thinking is false: this model's chat template (%s) always thinks",
+                        family->name);
+    return LAC_OK;
+}
+
+lac_status lac_chat_render_ask(const lac_chat_family *family, const lac_chat_context *context,
+                               const lac_chat_ask *ask, lac_buf *out, lac_error *err)
+{
+    lac__lowered lowered = {0};
+    lac_status status = check_thinking(family, ask, err);
+    if (status == LAC_OK)
+        status = lac__chat_lower(family, context, ask, &lowered, err);
+    if (status == LAC_OK)
+        status = check(family, lowered.messages, lowered.origins, lowered.count, err);
+    if (status == LAC_OK) {
+        size_t length = out->length;
+        lac_chat_ask plain = *ask;
+        plain.messages = lowered.messages;
+        plain.count = lowered.count;
+        put_begin(out, family, context, &plain);
+        for (size_t i = 0; i < plain.count; i++)
+            put_message(out, family, context, plain.messages, plain.count, i);
+        put_end(out, family, context, &plain);
+        if (out->overflow) {
+            out->length = length;
+            status = lac_fail(err, LAC_ETOOBIG, "messages need a prompt of more than %zu bytes",
+                              out->cap);
+        }
+    }
+    lac__lowered_free(&lowered);
+    return status;
+}
+
 lac_status lac_chat_render(const lac_chat_family *family, const lac_chat_context *context,
                            const lac_chat_message *messages, size_t count,
                            bool add_generation_prompt, lac_buf *out, lac_error *err)
 {
-    lac_status status = check(family, messages, count, err);
-    if (status != LAC_OK)
-        return status;
-    size_t length = out->length;
-    put_begin(out, family, context, messages, count);
-    for (size_t i = 0; i < count; i++)
-        put_message(out, family, context, messages, count, i);
-    const char *end = add_generation_prompt ? family->generation : family->no_generation;
-    if (end)
-        put(out, end, context, nothing, nothing);
-    if (out->overflow) {
-        out->length = length;
-        return lac_fail(err, LAC_ETOOBIG, "messages need a prompt of more than %zu bytes",
-                        out->cap);
-    }
-    return LAC_OK;
+    lac_chat_ask ask = {
+        .messages = messages, .count = count, .add_generation_prompt = add_generation_prompt};
+    return lac_chat_render_ask(family, context, &ask, out, err);
 }

@@ -26,6 +26,18 @@ const lac_chat_family lac__chat_families[] = {
         .generation = "<|im_start|>assistant\n",
     },
     {
+        .name = "qwen3", /* ChatML with thoughts; the models with a switch for them */
+        .all = {"'<|im_start|>' + message.role", "</think>", "<tool_call>", "enable_thinking"},
+        .none = {"<|im_sep|>", "bos_token"},
+        .mode = LAC__SYSTEM_TURN,
+        .system = "<|im_start|>system\n" TEXT "<|im_end|>\n",
+        .user = "<|im_start|>user\n" TEXT "<|im_end|>\n",
+        .assistant = "<|im_start|>assistant\n" TEXT "<|im_end|>\n",
+        .generation = "<|im_start|>assistant\n",
+        .thinks = LAC_THINKS_MARKED,
+        .keep_thoughts = true,
+    },
+    {
         /* Llama 3.1, 3.2, 3.3. The date is the one the template falls back to, so that equal
          * conversations have equal prompts on any day. */
         .name = "llama3.1",
@@ -40,6 +52,12 @@ const lac_chat_family lac__chat_families[] = {
         .user = "<|start_header_id|>user<|end_header_id|>\n\n" TEXT "<|eot_id|>",
         .assistant = "<|start_header_id|>assistant<|end_header_id|>\n\n" TEXT "<|eot_id|>",
         .generation = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        .calls = LAC_CALLS_LLAMA,
+        .begin_tools = BOS
+        "<|start_header_id|>system<|end_header_id|>\n\nEnvironment: ipython\n"
+        "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n" SYSTEM "<|eot_id|>",
+        .call = "<|start_header_id|>assistant<|end_header_id|>\n\n" TEXT "<|eot_id|>",
+        .result = "<|start_header_id|>ipython<|end_header_id|>\n\n" TEXT "<|eot_id|>",
     },
     {
         .name = "llama3",
@@ -91,6 +109,10 @@ const lac_chat_family lac__chat_families[] = {
         .user = "[INST]" TEXT "[/INST]",
         .user_system = SYSTEM "\n\n" TEXT,
         .assistant = TEXT EOS,
+        .calls = LAC_CALLS_MISTRAL,
+        .tools = "[AVAILABLE_TOOLS]" TEXT "[/AVAILABLE_TOOLS]",
+        .call = "[TOOL_CALLS]" TEXT EOS,
+        .result = "[TOOL_RESULTS]" TEXT "[/TOOL_RESULTS]",
     },
     {
         .name = "mistral-v3", /* Mistral 7B v0.3, Mixtral 8x22B v0.3 */
@@ -102,6 +124,10 @@ const lac_chat_family lac__chat_families[] = {
         .user = "[INST] " TEXT "[/INST]",
         .user_system = SYSTEM "\n\n" TEXT,
         .assistant = " " TEXT EOS,
+        .calls = LAC_CALLS_MISTRAL,
+        .tools = "[AVAILABLE_TOOLS] " TEXT "[/AVAILABLE_TOOLS]",
+        .call = "[TOOL_CALLS] " TEXT EOS,
+        .result = "[TOOL_RESULTS] " TEXT "[/TOOL_RESULTS]",
     },
     {
         .name = "mistral-v1", /* Mistral 7B v0.1 and v0.2, Mixtral 8x7B, with system messages */
@@ -168,6 +194,7 @@ const lac_chat_family lac__chat_families[] = {
         .user = "<｜User｜>" TEXT,
         .assistant = "<｜Assistant｜>" TEXT "<｜end▁of▁sentence｜>",
         .generation = "<｜Assistant｜><think>\n",
+        .thinks = LAC_THINKS_OPENED,
     },
     {
         .name = "deepseek-r1", /* after the row above, which lacks is_first_sp */
@@ -178,6 +205,7 @@ const lac_chat_family lac__chat_families[] = {
         .user = "<｜User｜>" TEXT,
         .assistant = "<｜Assistant｜>" TEXT "<｜end▁of▁sentence｜>",
         .generation = "<｜Assistant｜><think>\n",
+        .thinks = LAC_THINKS_OPENED,
     },
     {
         .name = "deepseek-v3",

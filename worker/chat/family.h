@@ -41,7 +41,28 @@ struct lac_chat_family {
     const char *user_system;   /* stands for TEXT in the user turn that holds the system text */
     const char *generation;    /* the end, when an answer is asked for */
     const char *no_generation; /* and when it is not */
+    /* Where the template knows functions in a form of its own; NULL where calls and results are put
+     * into the texts of other turns (lower.c). */
+    lac_calls_form calls;              /* NONE stands for HERMES, which any model can be told */
+    const char *begin_tools;           /* instead of `begin` */
+    const char *tools, *call, *result; /* patterns of a turn */
+    lac_thinks thinks;
+    bool keep_thoughts; /* of answers since the last question: as Qwen3 does */
 };
+
+/* Messages as families without words for functions can say them, in memory of its own. */
+typedef struct {
+    lac_chat_message *messages;
+    size_t *origins; /* which message of the ask each came from, for error texts */
+    size_t *starts;  /* while it is made: where in `text` a content begins; SIZE_MAX = not there */
+    size_t count;
+    lac_buf text; /* what the contents point into where they are not the ask's own */
+} lac__lowered;
+lac_status lac__chat_lower(const lac_chat_family *family, const lac_chat_context *context,
+                           const lac_chat_ask *ask, lac__lowered *out, lac_error *err);
+void lac__lowered_free(lac__lowered *lowered);
+/* The template's own system text, its escapes taken away. */
+void lac__chat_default_system(const lac_chat_context *context, lac_buf *out);
 
 extern const lac_chat_family lac__chat_families[];
 extern const size_t lac__chat_families_count;

@@ -54,7 +54,8 @@ const house_door house_doors[] = {
     {"llhttp.h", "coordinator/frontend/"},
     {"sqlite3", "coordinator/store/"},
     {"pcre2", "worker/tokenizer/"},
-    {"jansson.h", "coordinator/frontend/ ops/cli/ worker/grammar/ worker/tools/ worker/plan/ worker/calibrate/ "
+    {"jansson.h", "coordinator/frontend/ ops/cli/ worker/chat/ worker/grammar/ worker/tools/ "
+                  "worker/plan/ worker/calibrate/ "
                   "cluster/topology/"},
     {"hwloc", "cluster/topology/"},
     {"ucp/", "cluster/fabric/"},
