@@ -12,7 +12,7 @@ enum {
     LAC__PROPERTIES_MAX = 64, /* of one object */
     LAC__ENUM_MAX = 256,      /* values of one enum */
     LAC__LITERAL_BYTES_MAX = 1024,
-    LAC__ANY_OF_MAX = 8,
+    LAC__ANY_OF_MAX = 16,
     LAC__SCHEMA_DEPTH_MAX = 16, /* values inside values that the schema speaks of */
     LAC__STACK_MAX = 40,        /* the same in an answer, keys included */
     LAC__THREADS_MAX = 16,      /* readings of one answer that are still possible */

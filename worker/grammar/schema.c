@@ -25,7 +25,7 @@ typedef struct {
 static lac_status compile(builder *b, const json_t *schema, uint16_t *out);
 
 #define FAIL(b, status, format, ...)                                                               \
-    lac_fail((b)->err, status, "response_format: schema at #%s: " format, (b)->path, __VA_ARGS__)
+    lac_fail((b)->err, status, "schema at #%s: " format, (b)->path, __VA_ARGS__)
 
 /* ---- pieces ---- */
 
@@ -448,12 +448,11 @@ lac_status lac_grammar_create(const char *schema, size_t length, lac_grammar **o
 {
     json_error_t at;
     if (length == 0 || length > LAC_GRAMMAR_BYTES_MAX)
-        return lac_fail(err, LAC_ETOOBIG, "response_format: schema has %zu bytes, allowed 1..%d",
-                        length, LAC_GRAMMAR_BYTES_MAX);
+        return lac_fail(err, LAC_ETOOBIG, "schema has %zu bytes, allowed 1..%d", length,
+                        LAC_GRAMMAR_BYTES_MAX);
     json_t *json = json_loadb(schema, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &at);
     if (!json)
-        return lac_fail(err, LAC_EINVAL, "response_format: schema is no valid JSON at byte %d",
-                        at.position);
+        return lac_fail(err, LAC_EINVAL, "schema is no valid JSON at byte %d", at.position);
     lac_grammar *g = lac_alloc(1, sizeof *g);
     atomic_init(&g->holders, 1);
     g->nodes = lac_alloc(LAC__NODES_MAX, sizeof *g->nodes);

@@ -24,6 +24,7 @@ void lac__task_drop(lac_link *link, lac_task *task)
     case LAC_TASK_TEXT: task->cancelled = true; return; /* removed when the pool gives it back */
     case LAC_TASK_RUNNING: lac_runner_cancel(link->runner, task->id); break;
     case LAC_TASK_REFUSED: link->refusals--; break;
+    case LAC_TASK_ANSWERED: link->answers--; break;
     }
     link->echoes -= task->echo.length > 0;
     lac_tasks_remove(link->tasks, task);
@@ -75,6 +76,9 @@ static void task_start(lac_link *link, lac_task *task, lac_prompt_job *job)
     sequence.sampling.bias =
         copy_words(ask->sampling.bias, ask->sampling.bias_count, sizeof(lac_logit_bias));
     sequence.grammar = job->grammar;
+    sequence.raw_text = job->raw_text;
+    task->divider = job->divider;
+    job->divider = NULL;
     sequence.sampling.grammar = NULL;
     sequence.sampling.grammar_length = 0;
     job->grammar = NULL;
@@ -85,6 +89,15 @@ static void task_start(lac_link *link, lac_task *task, lac_prompt_job *job)
     job->echo = (lac_span){0};
     link->echoes += task->echo.length > 0;
     lac_runner_submit(link->runner, &sequence);
+}
+
+/* The text work was all the work. */
+static void task_answer(lac_link *link, lac_task *task, lac_prompt_job *job)
+{
+    task->prompt_tokens = (uint32_t)job->ids_count;
+    lac_task_answer(task, job->answer);
+    job->answer = (lac_span){0};
+    link->answers++;
 }
 
 /* ---- text work ---- */
@@ -105,6 +118,8 @@ static void text_done(uv_work_t *work, int status)
         lac_tasks_remove(link->tasks, task);
     else if (job->error.status != LAC_OK)
         task_refuse(link, task, job->error.status, job->error.text);
+    else if (job->answered)
+        task_answer(link, task, job);
     else
         task_start(link, task, job);
     link->jobs--;

@@ -243,6 +243,7 @@ static lac_status engine_setup(lac_link *link, lac_error *err)
     link->tools.tokenizer = lac_runner_tokenizer(link->runner);
     link->tools.vocab = lac_runner_model(link->runner)->vocab;
     link->tools.context_max = lac_runner_facts(link->runner)->context_max;
+    lac_prompt_tools_look(&link->tools);
     status = chat_setup(link, err);
     if (status == LAC_OK)
         hello_fill(link);
@@ -332,6 +333,7 @@ void lac_link_destroy(lac_link **link_pointer)
     lac_tasks_destroy(&link->tasks);
     lac_classes_destroy(&link->classes);
     free(link->claims);
+    lac_buf_free(&link->divided);
     free(link->outgoing);
     free(link->outgoing_ids);
     free(link);

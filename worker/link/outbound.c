@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "chat/divide.h"
 #include "parts.h"
 
 lac_status lac__link_send(lac_link *link, lac_msg_type type, lac_msg *msg)
@@ -135,6 +136,7 @@ static void items_sent(lac_link *link, size_t count)
         if (item->finish == LAC_FINISH_NONE)
             continue;
         link->refusals -= task->stage == LAC_TASK_REFUSED;
+        link->answers -= task->stage == LAC_TASK_ANSWERED;
         link->echoes -= task->echo.length > 0;
         lac_tasks_remove(link->tasks, task);
     }
@@ -162,6 +164,28 @@ static bool refusals_pump(lac_link *link)
         if (!items_send(link, count))
             return false;
         items_sent(link, count);
+    }
+    return true;
+}
+
+/* Answers that needed no engine leave one a message: each may be some MiB. */
+static bool answers_pump(lac_link *link)
+{
+    for (lac_task *task = lac_tasks_next(link->tasks, NULL), *after; task && link->answers > 0;
+         task = after) {
+        after = lac_tasks_next(link->tasks, task);
+        if (task->stage != LAC_TASK_ANSWERED)
+            continue;
+        link->outgoing[0] =
+            (lac_step_item){.request = task->request,
+                            .attempt = task->attempt,
+                            .chunk = {.first_pos = task->next_pos, .text = task->answer},
+                            .finish = LAC_FINISH_STOP,
+                            .usage = {.prompt_tokens = task->prompt_tokens}};
+        link->outgoing_ids[0] = task->id;
+        if (!items_send(link, 1))
+            return false;
+        items_sent(link, 1);
     }
     return true;
 }
@@ -217,11 +241,39 @@ static size_t report_address(lac_link *link, lac_report *report)
     return count;
 }
 
+/* The text of one item in parts. A task whose one call is over ends here: the engine would go on,
+ * and what it says in the same step is dropped. */
+static void item_divide(lac_link *link, lac_report *report, size_t index)
+{
+    lac_step_item *item = &lac_report_items(report)[index];
+    lac_task *task = lac_tasks_get(link->tasks, item->request);
+    if (task == NULL || task->divider == NULL)
+        return;
+    if (lac_divider_done(task->divider)) {
+        item->request = 0; /* no task has it */
+        return;
+    }
+    lac_buf_clear(&link->divided);
+    if (item->chunk.text.length > 0)
+        lac_divider_add(task->divider, item->chunk.text.data, item->chunk.text.length,
+                        &link->divided);
+    if (lac_divider_done(task->divider) && item->finish == LAC_FINISH_NONE) {
+        item->finish = LAC_FINISH_STOP;
+        lac_runner_cancel(link->runner, task->id);
+    } else if (item->finish == LAC_FINISH_STOP || item->finish == LAC_FINISH_LENGTH) {
+        lac_divider_end(task->divider, &link->divided);
+    }
+    lac_report_text(report, index, link->divided.data, link->divided.length);
+}
+
 static bool reports_pump(lac_link *link)
 {
     for (;;) {
-        if (link->pending == NULL)
+        if (link->pending == NULL) {
             link->pending = lac_runner_take(link->runner);
+            for (size_t i = 0; link->pending && i < lac_report_count(link->pending); i++)
+                item_divide(link, link->pending, i);
+        }
         if (link->pending == NULL)
             return true;
         size_t count = report_address(link, link->pending);
@@ -254,8 +306,8 @@ static void scores_pump(lac_link *link)
 void lac__link_pump(lac_link *link)
 {
     /* An echo precedes every token of its sequence, so a full socket stops what follows as well. */
-    if (lac_session_duties(&link->session)->reports && refusals_pump(link) && echoes_pump(link) &&
-        reports_pump(link))
+    if (lac_session_duties(&link->session)->reports && refusals_pump(link) && answers_pump(link) &&
+        echoes_pump(link) && reports_pump(link))
         scores_pump(link);
 }
 

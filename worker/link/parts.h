@@ -41,17 +41,18 @@ struct lac_link {
     uint64_t hello_ms, sent_ms; /* last Hello sent; last message of any kind that left */
     uint64_t beat_ms;           /* next heartbeat */
     uint64_t report_seq, dispatch_seq_seen;
-    uint64_t dropped; /* messages of another epoch or session */
-    uint64_t class_unknown;  /* dispatches of a class that is not here */
-    lac_shadow score;        /* with `score_waits`: taken from the engine, not sent yet */
+    uint64_t dropped;       /* messages of another epoch or session */
+    uint64_t class_unknown; /* dispatches of a class that is not here */
+    lac_shadow score;       /* with `score_waits`: taken from the engine, not sent yet */
     bool score_waits;
 
     lac_tasks *tasks;
-    uint32_t refusals, echoes; /* tasks with a report, or an echo, of our own to send */
+    uint32_t refusals, answers, echoes; /* tasks with a report, or an echo, of our own to send */
     lac_prompt_tools tools;
     uint32_t jobs; /* on the pool */
     uint64_t job_bytes;
     lac_report *pending;     /* taken from the engine, not sent yet */
+    lac_buf divided;         /* one item's text in parts; its memory is kept */
     lac_step_item *outgoing; /* [LAC_STEP_ITEMS_MAX] what is being sent */
     uint64_t *outgoing_ids;
 

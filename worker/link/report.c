@@ -141,6 +141,13 @@ lac_step_item *lac_report_items(lac_report *report)
     return report->items;
 }
 
+void lac_report_text(lac_report *report, size_t index, const char *text, size_t length)
+{
+    LAC_ASSERT(index < report->count);
+    lac_span span = {.data = text, .length = (uint32_t)length};
+    report->items[index].chunk.text = copy_span(report, span);
+}
+
 void lac_report_trim(lac_report *report, size_t count)
 {
     LAC_ASSERT(count <= report->count);

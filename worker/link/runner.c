@@ -171,6 +171,7 @@ static void submit_run(lac_runner *runner, const lac_runner_sequence *s)
                                   .accepted_count = s->accepted_count,
                                   .sampling = s->sampling,
                                   .grammar = s->grammar,
+                                  .raw_text = s->raw_text,
                                   .class_index = s->class_index};
     lac_error err = {.status = LAC_OK};
     lac_status status = lac_engine_submit(runner->engine, &request, &err);

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "chat/divide.h"
 
 enum { RECENT = 1024, INDEX_BITS = 16 };
 
@@ -43,6 +44,8 @@ static void task_clear(lac_task *task)
 {
     free((void *)task->echo.data);
     free(task->reason);
+    free((void *)task->answer.data);
+    lac_divider_destroy(&task->divider);
     *task = (lac_task){.stage = LAC_TASK_FREE};
 }
 
@@ -162,4 +165,11 @@ void lac_task_refuse(lac_task *task, lac_status status, const char *reason)
     task->status = status;
     free(task->reason);
     task->reason = lac_strndup(reason, strnlen(reason, LAC_REASON_MAX));
+}
+
+void lac_task_answer(lac_task *task, lac_span text)
+{
+    LAC_ASSERT(task->stage == LAC_TASK_TEXT);
+    task->stage = LAC_TASK_ANSWERED;
+    task->answer = text;
 }

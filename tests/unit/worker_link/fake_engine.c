@@ -268,6 +268,21 @@ bool lac_tokenizer_add_bos(const lac_tokenizer *tokenizer)
     return false;
 }
 
+uint32_t lac_tokenizer_find(const lac_tokenizer *tokenizer, const char *text, size_t length)
+{
+    (void)tokenizer;
+    (void)text;
+    (void)length;
+    return LAC_TOKEN_NONE;
+}
+
+bool lac_tokenizer_is_control(const lac_tokenizer *tokenizer, uint32_t id)
+{
+    (void)tokenizer;
+    (void)id;
+    return false;
+}
+
 /* ---- the file: it has no chat template ---- */
 
 bool lac_gguf_string(const lac_gguf *gguf, const char *key, const char **text, size_t *length,

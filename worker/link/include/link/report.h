@@ -21,6 +21,8 @@ void lac_report_add(lac_report *report, const lac_step_item *item);
 size_t lac_report_count(const lac_report *report);
 /* The items; they may be changed in place. */
 lac_step_item *lac_report_items(lac_report *report);
+/* Puts a copy of other text into an item's chunk. */
+void lac_report_text(lac_report *report, size_t index, const char *text, size_t length);
 /* Cuts the report to its first `count` items. */
 void lac_report_trim(lac_report *report, size_t count);
 

@@ -39,6 +39,7 @@ typedef struct {
     size_t accepted_count;
     lac_sampling sampling; /* its bias array too; of its grammar only the next field is read */
     struct lac_grammar *grammar; /* NULL = the answer is free; changes owners too */
+    bool raw_text;               /* control tokens of the answer give their text */
     uint32_t class_index;
     bool shadow; /* score it again in full when it has ended */
     lac_digest class_digest;

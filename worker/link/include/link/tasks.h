@@ -15,7 +15,8 @@ typedef enum {
     LAC_TASK_FREE,
     LAC_TASK_TEXT,    /* its prompt is being made into tokens, on the pool */
     LAC_TASK_RUNNING, /* the engine has it */
-    LAC_TASK_REFUSED  /* failed before the engine; the report waits to be sent */
+    LAC_TASK_REFUSED, /* failed before the engine; the report waits to be sent */
+    LAC_TASK_ANSWERED /* answered without the engine; the same */
 } lac_task_stage;
 
 typedef struct {
@@ -29,8 +30,10 @@ typedef struct {
     lac_span echo;        /* text that must leave before the first token; owned, malloc'd */
     lac_status status;    /* REFUSED */
     uint32_t prompt_tokens;
-    bool class_unknown; /* it asked for a class that is not here, and runs in full */
-    char *reason; /* REFUSED; owned */
+    bool class_unknown;          /* it asked for a class that is not here, and runs in full */
+    char *reason;                /* REFUSED; owned */
+    lac_span answer;             /* ANSWERED; owned, malloc'd */
+    struct lac_divider *divider; /* of the text it produces; NULL = none; owned */
 } lac_task;
 
 typedef struct lac_tasks lac_tasks;
@@ -57,5 +60,7 @@ size_t lac_tasks_claim(lac_tasks *tasks, lac_running *out);
 
 /* Marks a task as failed before the engine. The reason is copied. */
 void lac_task_refuse(lac_task *task, lac_status status, const char *reason);
+/* Marks a task as answered without the engine; the text changes owners. */
+void lac_task_answer(lac_task *task, lac_span text);
 
 #endif
