@@ -113,6 +113,13 @@ static bool check_together(lac__parse *parse)
                                 parse->best_of, out->choices);
     if (out->submit.echo && !check_echo(parse))
         return false;
+    const lac_prompt *prompt = &out->submit.prompt;
+    if (prompt->suffix.length && (prompt->kind != LAC_PROMPT_TEXT || out->submit.echo))
+        return lac__problem_set(
+            parse->problem, 400, "invalid_value", "suffix",
+            "suffix is given, allowed only with a text prompt and without echo");
+    if (!lac__check_tools(parse))
+        return false;
     lac_error error = {0};
     if (lac_sampling_check(s, 0, &error) != LAC_OK)
         return lac__problem_set(parse->problem, 400, "invalid_value", NULL, "%s", error.text);
@@ -171,8 +178,11 @@ bool lac__api_parse(lac__api_kind kind, const char *body, size_t length, lac__ap
 
 void lac__api_free(lac__api_request *request)
 {
+    for (uint32_t i = 0; request->messages && i < request->submit.prompt.messages_count; i++)
+        free((void *)request->messages[i].calls.data);
     free(request->text);
     free(request->messages);
+    free(request->tools);
     free(request->ids);
     free(request->bias);
     free(request->grammar);

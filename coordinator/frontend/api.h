@@ -20,7 +20,8 @@ typedef struct {
 
     char *text; /* all strings, back to back */
     size_t text_length, text_size;
-    lac_chat_message *messages;
+    lac_chat_message *messages; /* their calls are memory of their own */
+    char *tools;
     uint32_t *ids;
     lac_logit_bias *bias;
     char *grammar;

@@ -283,11 +283,7 @@ static bool asks_for_nothing(const char *name, const json_t *value)
     if (!json_is_string(value))
         return false;
     const char *text = json_string_value(value);
-    static const char *const nothing[][2] = {{"modalities", "text"},
-                                             {"tool_choice", "none"},
-                                             {"tool_choice", "auto"},
-                                             {"function_call", "none"},
-                                             {"suffix", ""}};
+    static const char *const nothing[][2] = {{"modalities", "text"}, {"function_call", "none"}};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
         if (strcmp(name, nothing[i][0]) == 0 && strcmp(text, nothing[i][1]) == 0)
             return true;
@@ -334,6 +330,11 @@ static const lac__field fields[] = {
     {"best_of", COMPLETION, read_best_of, 0, 1, LAC_CHOICES_MAX, false},
     {"echo", COMPLETION, read_echo, 0, 0, 0, false},
     {"response_format", BOTH, lac__read_format, 0, 0, 0, false},
+    {"tools", CHAT, lac__read_tools, 0, 0, 0, false},
+    {"tool_choice", CHAT, lac__read_tool_choice, 0, 0, 0, false},
+    {"parallel_tool_calls", CHAT, lac__read_parallel, 0, 0, 0, false},
+    {"chat_template_kwargs", CHAT, lac__read_template_kwargs, 0, 0, 0, false},
+    {"suffix", COMPLETION, lac__read_suffix, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},
     /* They change nothing in the answer. */
@@ -341,14 +342,11 @@ static const lac__field fields[] = {
     {"metadata", BOTH, read_ignored, 0, 0, 0, false},
     {"store", BOTH, read_ignored, 0, 0, 0, false},
     {"service_tier", BOTH, read_ignored, 0, 0, 0, false},
-    {"parallel_tool_calls", CHAT, read_ignored, 0, 0, 0, false},
     {"prompt_cache_key", BOTH, read_ignored, 0, 0, 0, false},
     {"prompt_cache_retention", BOTH, read_ignored, 0, 0, 0, false},
     {"safety_identifier", BOTH, read_ignored, 0, 0, 0, false},
     {"cache_prompt", BOTH, read_ignored, 0, 0, 0, false},
     /* They would, and are not served. */
-    {"tools", CHAT, read_refused, 0, 0, 0, false},
-    {"tool_choice", CHAT, read_refused, 0, 0, 0, false},
     {"functions", CHAT, read_refused, 0, 0, 0, false},
     {"function_call", CHAT, read_refused, 0, 0, 0, false},
     {"modalities", CHAT, read_refused, 0, 0, 0, false},
@@ -358,7 +356,6 @@ static const lac__field fields[] = {
     {"verbosity", CHAT, read_refused, 0, 0, 0, false},
     {"web_search_options", CHAT, read_refused, 0, 0, 0, false},
     {"echo", CHAT, read_refused, 0, 0, 0, false},
-    {"suffix", COMPLETION, read_refused, 0, 0, 0, false},
 };
 
 const lac__field *lac__field_find(const char *name, lac__api_kind kind)

@@ -61,7 +61,8 @@ static bool read_role(lac__parse *parse, const char *path, const json_t *value, 
     static const char *const pairs[][2] = {{"system", "system"},
                                            {"developer", "system"},
                                            {"user", "user"},
-                                           {"assistant", "assistant"}};
+                                           {"assistant", "assistant"},
+                                           {"tool", "tool"}};
     if (!value)
         return refuse(parse, path, "missing_parameter", "is missing");
     if (!json_is_string(value))
@@ -73,34 +74,89 @@ static bool read_role(lac__parse *parse, const char *path, const json_t *value, 
         return true;
     }
     return lac__problem_set(parse->problem, 400, "invalid_value", path,
-                            "%s is \"%.40s\", allowed system, developer, user, assistant", path,
-                            json_string_value(value));
+                            "%s is \"%.40s\", allowed system, developer, user, assistant, tool",
+                            path, json_string_value(value));
+}
+
+/* Which members a message may have; a member without a value is as good as none. */
+static bool check_members(lac__parse *parse, const char *path, const json_t *value,
+                          const char *role)
+{
+    static const struct {
+        const char *name, *role; /* NULL: of every one */
+    } known[] = {{"role", NULL},
+                 {"content", NULL},
+                 {"name", NULL},
+                 {"tool_calls", "assistant"},
+                 {"reasoning_content", "assistant"},
+                 {"tool_call_id", "tool"}};
+    const char *name;
+    json_t *member;
+    json_object_foreach((json_t *)value, name, member)
+    {
+        bool found = json_is_null(member) || (json_is_array(member) && !json_array_size(member) &&
+                                              strcmp(name, "tool_calls") == 0);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            found = found || (strcmp(name, known[i].name) == 0 &&
+                              (!known[i].role || strcmp(role, known[i].role) == 0));
+        if (!found)
+            return lac__problem_set(parse->problem, 400, "unsupported_parameter", path,
+                                    "%s.%.40s is given, allowed role, content, name%s", path, name,
+                                    strcmp(role, "assistant") == 0
+                                        ? ", tool_calls, reasoning_content"
+                                    : strcmp(role, "tool") == 0 ? ", tool_call_id"
+                                                                : "");
+    }
+    return true;
+}
+
+/* A text member that may be absent. */
+static bool read_member(lac__parse *parse, size_t index, const json_t *value, const char *name,
+                        lac_span *out)
+{
+    char path[PATH_MAX_BYTES];
+    const json_t *member = json_object_get(value, name);
+    snprintf(path, sizeof path, "messages[%zu].%s", index, name);
+    if (!member || json_is_null(member))
+        return true;
+    if (!json_is_string(member))
+        return lac__bad_type(parse, path, member, "a string");
+    *out = lac__keep_text(parse, json_string_value(member), json_string_length(member));
+    return true;
 }
 
 static bool read_message(lac__parse *parse, size_t index, const json_t *value,
                          lac_chat_message *message)
 {
-    static const char *const known[] = {"role", "content", "name"};
     char path[PATH_MAX_BYTES];
+    snprintf(path, sizeof path, "messages[%zu].role", index);
+    if (json_is_object(value) &&
+        !read_role(parse, path, json_object_get(value, "role"), message->role))
+        return false;
     snprintf(path, sizeof path, "messages[%zu]", index);
     if (!json_is_object(value))
         return lac__bad_type(parse, path, value, "an object");
-    const char *name;
-    json_t *member;
-    json_object_foreach((json_t *)value, name, member)
-    {
-        bool found = json_is_null(member);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            found = found || strcmp(name, known[i]) == 0;
-        if (!found)
-            return lac__problem_set(parse->problem, 400, "unsupported_parameter", path,
-                                    "%s.%.40s is given, allowed role, content, name", path, name);
-    }
-    snprintf(path, sizeof path, "messages[%zu].role", index);
-    if (!read_role(parse, path, json_object_get(value, "role"), message->role))
+    if (!check_members(parse, path, value, message->role))
         return false;
+    const json_t *calls = json_object_get(value, "tool_calls");
+    snprintf(path, sizeof path, "messages[%zu].tool_calls", index);
+    if (json_array_size(calls) > 0 || (calls && !json_is_null(calls) && !json_is_array(calls)))
+        if (!lac__read_calls(parse, path, calls, &message->calls))
+            return false;
+    if (!read_member(parse, index, value, "reasoning_content", &message->reasoning) ||
+        !read_member(parse, index, value, "tool_call_id", &message->call_id))
+        return false;
+    if (strcmp(message->role, "tool") == 0 &&
+        (!message->call_id.length || message->call_id.length > LAC_NAME_MAX)) {
+        snprintf(path, sizeof path, "messages[%zu].tool_call_id", index);
+        return refuse(parse, path, "missing_parameter",
+                      "is missing or too long, allowed 1..64 bytes");
+    }
+    const json_t *content = json_object_get(value, "content");
+    if (message->calls.length && (!content || json_is_null(content)))
+        return true; /* the calls are all that was said */
     snprintf(path, sizeof path, "messages[%zu].content", index);
-    return read_content(parse, path, json_object_get(value, "content"), &message->content);
+    return read_content(parse, path, content, &message->content);
 }
 
 bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t *value)
@@ -113,6 +169,7 @@ bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t
                                 "messages has %zu entries, allowed 1..%d", count, LAC_MESSAGES_MAX);
     lac__api_request *out = parse->out;
     out->messages = lac_alloc(count, sizeof *out->messages);
+    out->submit.prompt.messages_count = (uint32_t)count; /* what is to be freed */
     json_t *message;
     json_array_foreach(value, index, message)
     {
@@ -122,7 +179,7 @@ bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t
     lac_prompt *prompt = &out->submit.prompt;
     prompt->kind = LAC_PROMPT_CHAT;
     prompt->messages = out->messages;
-    prompt->messages_count = (uint32_t)count;
+    prompt->parts = true;
     parse->has_input = true;
     return true;
 }
@@ -180,5 +237,14 @@ bool lac__read_prompt(lac__parse *parse, const lac__field *field, const json_t *
     prompt->kind = LAC_PROMPT_TEXT;
     prompt->text = lac__keep_text(parse, json_string_value(value), json_string_length(value));
     parse->has_input = true;
+    return true;
+}
+
+bool lac__read_suffix(lac__parse *parse, const lac__field *field, const json_t *value)
+{
+    if (!json_is_string(value))
+        return lac__bad_type(parse, field->name, value, "a string");
+    parse->out->submit.prompt.suffix =
+        lac__keep_text(parse, json_string_value(value), json_string_length(value));
     return true;
 }

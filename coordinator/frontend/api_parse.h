@@ -15,6 +15,7 @@ typedef struct {
     uint32_t max_completion_tokens;
     uint32_t best_of; /* 0 = not given */
     bool has_input;   /* messages or prompt */
+    bool no_calls;    /* tool_choice is "none" */
 } lac__parse;
 
 /* A field of the body with its reader. Readers return false with the problem set. JSON null never
@@ -43,5 +44,16 @@ lac_span lac__keep_text(lac__parse *parse, const char *text, size_t length);
 bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t *value);
 bool lac__read_format(lac__parse *parse, const lac__field *field, const json_t *value);
 bool lac__read_prompt(lac__parse *parse, const lac__field *field, const json_t *value);
+bool lac__read_suffix(lac__parse *parse, const lac__field *field, const json_t *value);
+
+/* In api_tools.c. */
+bool lac__read_tools(lac__parse *parse, const lac__field *field, const json_t *value);
+bool lac__read_tool_choice(lac__parse *parse, const lac__field *field, const json_t *value);
+bool lac__read_parallel(lac__parse *parse, const lac__field *field, const json_t *value);
+bool lac__read_template_kwargs(lac__parse *parse, const lac__field *field, const json_t *value);
+/* An assistant's calls of a message; `path` is the message's. */
+bool lac__read_calls(lac__parse *parse, const char *path, const json_t *value, lac_span *out);
+/* What tools, tool_choice and response_format say together. */
+bool lac__check_tools(lac__parse *parse);
 
 #endif

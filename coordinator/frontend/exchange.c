@@ -379,6 +379,7 @@ static bool job_result(lac__exchange *x, lac__api_request *api, const lac__probl
     lac__answer *answer = &x->answer;
     memcpy(answer->model, api->submit.model, sizeof answer->model);
     answer->include_usage = api->include_usage;
+    answer->stream = api->stream;
     answer->want_logprobs = api->submit.sampling.logprobs;
     answer->choices_count = api->choices;
     lac__answer_bound(answer, api->stream ? LAC_HTTP_PENDING_MAX : LAC_HTTP_REPLY_MAX / 4);

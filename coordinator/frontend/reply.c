@@ -111,6 +111,83 @@ static void plain_logprob(lac__answer_choice *choice, const lac_logprob *entry)
         choice->offset += ((unsigned char)entry->chosen.text.data[i] & 0xc0) != 0x80;
 }
 
+/* ---- a chat answer's parts ---- */
+
+/* Nine letters, as short as any family's own ids; a function of the answer, so nobody need keep it.
+ */
+static void put_call_id(const lac__answer *answer, uint32_t choice, uint32_t call, lac_buf *out)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    uint64_t hash = 14695981039346656037u ^ ((uint64_t)choice << 32 | call); /* FNV-1a */
+    for (const char *c = answer->id; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+    hash ^= hash >> 29;
+    for (int i = 0; i < 9; i++, hash /= sizeof letters - 1)
+        lac_buf_add(out, &letters[hash % (sizeof letters - 1)], 1);
+}
+
+/* The inside of a JSON string. */
+static void escaped(lac_buf *out, const char *text, size_t length)
+{
+    size_t before = out->length;
+    lac_buf_json(out, text, length);
+    if (out->overflow)
+        return;
+    out->length -= 2;
+    memmove(out->data + before, out->data + before + 1, out->length - before);
+    out->data[out->length] = '\0';
+}
+
+typedef struct {
+    const lac__answer *answer;
+    lac__answer_choice *choice;
+    uint32_t index;
+} part_sink;
+
+static void call_begin(const part_sink *to, const char *name, size_t length)
+{
+    lac_buf *out = &to->choice->calls;
+    uint32_t call = to->choice->calls_count++;
+    bool stream = to->answer->stream;
+    if (!stream && call > 0)
+        lac_buf_text(out, "\"}}"); /* the one before */
+    comma(out);
+    if (stream)
+        lac_buf_printf(out, "{\"index\":%u,\"id\":\"", call);
+    else
+        lac_buf_text(out, "{\"id\":\"");
+    put_call_id(to->answer, to->index, call, out);
+    lac_buf_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
+    string(out, name, length);
+    lac_buf_text(out, stream ? ",\"arguments\":\"\"}}" : ",\"arguments\":\"");
+}
+
+static void call_arguments(const part_sink *to, const char *text, size_t length)
+{
+    lac_buf *out = &to->choice->calls;
+    if (to->choice->calls_count == 0)
+        return; /* of no call: nothing writes that */
+    if (!to->answer->stream) {
+        escaped(out, text, length);
+        return;
+    }
+    comma(out);
+    lac_buf_printf(out, "{\"index\":%u,\"function\":{\"arguments\":", to->choice->calls_count - 1);
+    string(out, text, length);
+    lac_buf_text(out, "}}");
+}
+
+static void on_part(void *arg, lac_part kind, const char *text, size_t length)
+{
+    const part_sink *to = arg;
+    switch (kind) {
+    case LAC_PART_CONTENT: lac_buf_add(&to->choice->text, text, length); break;
+    case LAC_PART_REASONING: lac_buf_add(&to->choice->reasoning, text, length); break;
+    case LAC_PART_CALL: call_begin(to, text, length); break;
+    case LAC_PART_ARGUMENTS: call_arguments(to, text, length); break;
+    }
+}
+
 /* ---- what waits to be written ---- */
 
 void lac__answer_bound(lac__answer *answer, size_t bytes)
@@ -118,6 +195,7 @@ void lac__answer_bound(lac__answer *answer, size_t bytes)
     for (uint32_t i = 0; i < answer->choices_count; i++) {
         lac__answer_choice *choice = &answer->choices[i];
         choice->text.cap = bytes / answer->choices_count;
+        choice->reasoning.cap = choice->calls.cap = choice->text.cap;
         for (int list = 0; list < LAC__LOGPROB_LISTS; list++)
             choice->logprobs[list].cap = choice->text.cap;
     }
@@ -126,9 +204,12 @@ void lac__answer_bound(lac__answer *answer, size_t bytes)
 bool lac__answer_add(lac__answer *answer, uint32_t index, const lac_chunk *chunk)
 {
     lac__answer_choice *choice = &answer->choices[index];
-    if (chunk->text.length > 0)
+    if (chunk->text.length > 0 && answer->chat)
+        lac_parts_read(&choice->parts, chunk->text.data, chunk->text.length, on_part,
+                       &(part_sink){answer, choice, index});
+    else if (chunk->text.length > 0)
         lac_buf_add(&choice->text, chunk->text.data, chunk->text.length);
-    bool overflow = choice->text.overflow;
+    bool overflow = choice->text.overflow || choice->reasoning.overflow || choice->calls.overflow;
     for (uint32_t i = 0; answer->want_logprobs && i < chunk->logprobs_count; i++) {
         if (answer->chat)
             chat_logprob(&choice->logprobs[0], &chunk->logprobs[i]);
@@ -142,7 +223,8 @@ bool lac__answer_add(lac__answer *answer, uint32_t index, const lac_chunk *chunk
 
 bool lac__choice_pending(const lac__answer_choice *choice)
 {
-    return choice->text.length > 0 || choice->logprobs[0].length > 0;
+    return choice->text.length > 0 || choice->reasoning.length > 0 || choice->calls.length > 0 ||
+           choice->logprobs[0].length > 0;
 }
 
 bool lac__answer_pending(const lac__answer *answer)
@@ -158,6 +240,8 @@ bool lac__answer_pending(const lac__answer *answer)
 void lac__choice_clear(lac__answer_choice *choice)
 {
     lac_buf_clear(&choice->text);
+    lac_buf_clear(&choice->reasoning);
+    lac_buf_clear(&choice->calls);
     for (int i = 0; i < LAC__LOGPROB_LISTS; i++)
         lac_buf_clear(&choice->logprobs[i]);
 }
@@ -166,6 +250,8 @@ void lac__answer_free(lac__answer *answer)
 {
     for (uint32_t i = 0; i < answer->choices_count; i++) {
         lac_buf_free(&answer->choices[i].text);
+        lac_buf_free(&answer->choices[i].reasoning);
+        lac_buf_free(&answer->choices[i].calls);
         for (int list = 0; list < LAC__LOGPROB_LISTS; list++)
             lac_buf_free(&answer->choices[i].logprobs[list]);
     }
@@ -216,10 +302,13 @@ static void logprobs(const lac__answer *answer, const lac__answer_choice *choice
 }
 
 /* The end of a choice. */
-static void finish_reason(lac_finish finish, lac_buf *out)
+static void finish_reason(const lac__answer_choice *choice, lac_buf *out)
 {
+    lac_finish finish = choice ? choice->finish : LAC_FINISH_NONE;
     if (finish == LAC_FINISH_NONE)
         lac_buf_text(out, ",\"finish_reason\":null}");
+    else if (finish == LAC_FINISH_STOP && choice->calls_count > 0)
+        lac_buf_text(out, ",\"finish_reason\":\"tool_calls\"}");
     else
         lac_buf_printf(out, ",\"finish_reason\":\"%s\"}", lac_finish_name(finish));
 }
@@ -256,11 +345,25 @@ static void whole_choice(const lac__answer *answer, uint32_t index, lac_buf *out
     const lac__answer_choice *choice = &answer->choices[index];
     lac_buf_printf(out, "{\"index\":%u,%s", index,
                    answer->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-    string(out, choice->text.data, choice->text.length);
+    if (choice->calls_count > 0 && choice->text.length == 0)
+        lac_buf_text(out, "null");
+    else
+        string(out, choice->text.data, choice->text.length);
     if (answer->chat)
-        lac_buf_text(out, ",\"refusal\":null}");
+        lac_buf_text(out, ",\"refusal\":null");
+    if (choice->reasoning.length > 0) {
+        lac_buf_text(out, ",\"reasoning_content\":");
+        string(out, choice->reasoning.data, choice->reasoning.length);
+    }
+    if (choice->calls_count > 0) {
+        lac_buf_text(out, ",\"tool_calls\":[");
+        lac_buf_add(out, choice->calls.data, choice->calls.length);
+        lac_buf_text(out, "\"}}]");
+    }
+    if (answer->chat)
+        lac_buf_text(out, "}");
     logprobs(answer, choice, out);
-    finish_reason(choice->finish, out);
+    finish_reason(choice, out);
 }
 
 void lac__answer_whole(const lac__answer *answer, const lac_usage *usage,
@@ -278,9 +381,9 @@ void lac__answer_whole(const lac__answer *answer, const lac_usage *usage,
 }
 
 /* While usage was asked for, every chunk but the last says that it has none. */
-static void end_chunk(const lac__answer *answer, lac_finish finish, lac_buf *out)
+static void end_chunk(const lac__answer *answer, const lac__answer_choice *finished, lac_buf *out)
 {
-    finish_reason(finish, out);
+    finish_reason(finished, out);
     lac_buf_text(out, answer->include_usage ? "],\"usage\":null}" : "]}");
 }
 
@@ -291,20 +394,44 @@ void lac__answer_first(const lac__answer *answer, uint32_t index, lac_buf *out)
                    "{\"index\":%u,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
                    "\"logprobs\":null",
                    index);
-    end_chunk(answer, LAC_FINISH_NONE, out);
+    end_chunk(answer, NULL, out);
+}
+
+/* Members of a delta: those that have something to say. */
+static void delta(const lac__answer_choice *choice, lac_buf *out)
+{
+    bool thoughts = choice->reasoning.length > 0, calls = choice->calls.length > 0;
+    bool text = choice->text.length > 0 || (!thoughts && !calls);
+    lac_buf_text(out, "\"delta\":{");
+    if (thoughts) {
+        lac_buf_text(out, "\"reasoning_content\":");
+        string(out, choice->reasoning.data, choice->reasoning.length);
+    }
+    if (text) {
+        lac_buf_text(out, thoughts ? ",\"content\":" : "\"content\":");
+        string(out, choice->text.data, choice->text.length);
+    }
+    if (calls) {
+        lac_buf_text(out, text || thoughts ? ",\"tool_calls\":[" : "\"tool_calls\":[");
+        lac_buf_add(out, choice->calls.data, choice->calls.length);
+        lac_buf_text(out, "]");
+    }
+    lac_buf_text(out, "}");
 }
 
 void lac__answer_chunk(const lac__answer *answer, uint32_t index, lac_buf *out)
 {
     const lac__answer_choice *choice = &answer->choices[index];
     head(answer, true, out);
-    lac_buf_printf(out, "{\"index\":%u,%s", index,
-                   answer->chat ? "\"delta\":{\"content\":" : "\"text\":");
-    string(out, choice->text.data, choice->text.length);
-    if (answer->chat)
-        lac_buf_text(out, "}");
+    lac_buf_printf(out, "{\"index\":%u,", index);
+    if (answer->chat) {
+        delta(choice, out);
+    } else {
+        lac_buf_text(out, "\"text\":");
+        string(out, choice->text.data, choice->text.length);
+    }
     logprobs(answer, choice, out);
-    end_chunk(answer, LAC_FINISH_NONE, out);
+    end_chunk(answer, NULL, out);
 }
 
 void lac__answer_last(const lac__answer *answer, uint32_t index, lac_buf *out)
@@ -312,7 +439,7 @@ void lac__answer_last(const lac__answer *answer, uint32_t index, lac_buf *out)
     head(answer, true, out);
     lac_buf_printf(out, "{\"index\":%u,%s,\"logprobs\":null", index,
                    answer->chat ? "\"delta\":{}" : "\"text\":\"\"");
-    end_chunk(answer, answer->choices[index].finish, out);
+    end_chunk(answer, &answer->choices[index], out);
 }
 
 void lac__answer_usage(const lac__answer *answer, const lac_usage *usage,

@@ -9,12 +9,19 @@
 #include "api.h"
 #include "base/mem.h"
 #include "base/msg.h"
+#include "base/parts.h"
 
 enum { LAC__ANSWER_ID_MAX = 48, LAC__LOGPROB_LISTS = 4 };
 
 /* One choice: what of it has not been written yet. */
 typedef struct {
     lac_buf text;
+    /* Chat: the text comes in parts. */
+    lac_parts_reader parts;
+    lac_buf reasoning;
+    lac_buf calls; /* JSON objects with commas between: of a stream the deltas, else whole calls of
+                      which the last is open (its arguments go on) */
+    uint32_t calls_count;
     /* Comma-separated JSON values: chat uses list 0 (its entries are objects); completions use
      * tokens, token_logprobs, top_logprobs, text_offset. */
     lac_buf logprobs[LAC__LOGPROB_LISTS];
@@ -25,7 +32,7 @@ typedef struct {
 
 /* An answer's identity and its choices. */
 typedef struct {
-    bool chat, include_usage, want_logprobs;
+    bool chat, stream, include_usage, want_logprobs;
     char id[LAC__ANSWER_ID_MAX + 1];
     char model[LAC_MODEL_NAME_MAX + 1];
     int64_t created_s;

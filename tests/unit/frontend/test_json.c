@@ -117,6 +117,10 @@ START_TEST(test_prompts)
 }
 END_TEST
 
+#define TOOL(name, parameters)                                                                     \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"" name                             \
+    "\",\"parameters\":" parameters "}}]"
+
 /* { API, body, status, param (NULL = null), text of the message }. */
 static const struct {
     lac__api_kind kind;
@@ -146,9 +150,11 @@ static const struct {
     {LAC__API_CHAT, "{\"messages\":[1]}", 400, "messages[0]", "messages[0] is an integer"},
     {LAC__API_CHAT, "{\"messages\":[{}]}", 400, "messages[0].role", "messages[0].role is missing"},
     {LAC__API_CHAT, "{\"messages\":[{\"role\":1}]}", 400, "messages[0].role", "is an integer"},
-    {LAC__API_CHAT, "{\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400,
+    {LAC__API_CHAT, "{\"messages\":[{\"role\":\"wizard\",\"content\":\"\"}]}", 400,
      "messages[0].role",
-     "messages[0].role is \"tool\", allowed system, developer, user, assistant"},
+     "messages[0].role is \"wizard\", allowed system, developer, user, assistant, tool"},
+    {LAC__API_CHAT, "{\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400,
+     "messages[0].tool_call_id", "messages[0].tool_call_id is missing"},
     {LAC__API_CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content",
      "is missing"},
     {LAC__API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400,
@@ -209,9 +215,37 @@ static const struct {
      "allowed only with stream true"},
     {LAC__API_CHAT, "{" HI ",\"stream\":true,\"stream_options\":{\"x\":1}}", 400, "stream_options",
      "stream_options.x is unknown"},
-    {LAC__API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools", "tools is given"},
+    {LAC__API_CHAT, "{" HI ",\"tools\":{}}", 400, "tools", "tools is an object"},
+    {LAC__API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools[0].type",
+     "tools[0].type is \"\", allowed only \"function\""},
+    {LAC__API_CHAT, "{" HI ",\"tools\":[{\"type\":\"function\"}]}", 400, "tools[0].function",
+     "is missing or no object"},
+    {LAC__API_CHAT, "{" HI ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}",
+     400, "tools[0].function.name", "allowed 1..64 of A-Z"},
+    {LAC__API_CHAT, "{" HI "," TOOL("a", "[]") "}", 400, "tools[0].function.parameters",
+     "is an array, allowed a JSON Schema"},
     {LAC__API_CHAT, "{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice",
-     "tool_choice is given"},
+     "allowed only with tools"},
+    {LAC__API_CHAT, "{" HI "," TOOL("a", "{}") ",\"tool_choice\":\"must\"}", 400, "tool_choice",
+     "tool_choice is \"must\", allowed none, auto, required"},
+    {LAC__API_CHAT,
+     "{" HI "," TOOL("a", "{}") ",\"tool_choice\":{\"type\":\"function\",\"function\":"
+                                "{\"name\":\"b\"}}}",
+     400, "tool_choice", "names \"b\", which tools does not have"},
+    {LAC__API_CHAT, "{" HI "," TOOL("a", "{}") ",\"response_format\":{\"type\":\"json_object\"}}",
+     400, "response_format", "response_format and tools are both given"},
+    {LAC__API_CHAT, "{" HI ",\"parallel_tool_calls\":1}", 400, "parallel_tool_calls",
+     "is an integer"},
+    {LAC__API_CHAT, "{" HI ",\"chat_template_kwargs\":{\"x\":1}}", 400, "chat_template_kwargs",
+     "chat_template_kwargs.x is unknown, allowed enable_thinking"},
+    {LAC__API_CHAT, "{" HI ",\"chat_template_kwargs\":{\"enable_thinking\":1}}", 400,
+     "chat_template_kwargs.enable_thinking", "is an integer"},
+    {LAC__API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{}]}]}", 400,
+     "messages[0].tool_calls[0].function.name", "is missing"},
+    {LAC__API_CHAT,
+     "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"x\",\"function\":"
+     "{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}",
+     400, "messages[0].tool_calls[0].function.arguments", "not the JSON text of an object"},
     {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"xml\"}}", 400, "response_format",
      "response_format.type is \"xml\""},
     {LAC__API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_schema\"}}", 400,
@@ -239,7 +273,8 @@ static const struct {
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0}", 400, "echo",
      "the prompt's tokens are not scored"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"best_of\":3}", 400, "best_of", "best_of is 3"},
-    {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix", "suffix is given"},
+    {LAC__API_COMPLETION, "{\"prompt\":[1],\"suffix\":\"b\"}", 400, "suffix", "suffix is given"},
+    {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"suffix\":1}", 400, "suffix", "suffix is an integer"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "logprobs", "allowed 0..20"},
     {LAC__API_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs",
      "logprobs is true"},
