@@ -206,7 +206,9 @@ static void end_with_reply(seat *s, lac_item_state state)
                                   .prompt_tokens = end.prompt_tokens,
                                   .completion_tokens = end.completion_tokens};
     memcpy(s->call.end.class_name, end.class_name, sizeof end.class_name);
-    LAC_ASSERT(!s->reply.overflow); /* the item is bounded below that */
+    LAC_ASSERT(!s->reply.overflow); /* the item bounds it */
+    if (state == LAC_ITEM_DONE && end.http != 200)
+        s->call.end.state = LAC_ITEM_FAILED;
     s->call.end.reply = (lac_span){s->reply.data, (uint32_t)s->reply.length};
     lac_item_free(&s->item);
     s->state = SEAT_ENDING;

@@ -12,8 +12,6 @@
 #include "base/clock.h"
 #include "reply.h"
 
-enum { REPLY_MAX = 4 << 20 };
-
 struct lac_item {
     lac__api_request api; /* until it was sent */
     bool parsed;
@@ -60,7 +58,7 @@ lac_item *lac_item_create(lac_job_endpoint endpoint, const char *body, size_t le
     memcpy(answer->model, item->api.submit.model, sizeof answer->model);
     answer->want_logprobs = item->api.submit.sampling.logprobs;
     answer->choices_count = item->api.choices;
-    lac__answer_bound(answer, REPLY_MAX);
+    lac__answer_bound(answer, LAC_JOB_REPLY_MAX);
     return item;
 }
 
@@ -146,7 +144,7 @@ void lac_item_take(lac_item *item, uint32_t choice, const lac_msg *msg)
     case LAC_MSG_TOKENS:
         if (!lac__answer_add(&item->answer, choice, &msg->body.tokens.chunk)) {
             lac__problem_set(&item->problem, 500, "answer_too_large", NULL,
-                             "answer is over %d bytes, the most allowed", REPLY_MAX);
+                             "answer is over %d bytes, the most allowed", LAC_JOB_REPLY_MAX);
             refuse(item, LAC_ETOOBIG);
         }
         break;
@@ -189,5 +187,15 @@ void lac_item_reply(const lac_item *item, lac_item_end *end, lac_buf *out)
     end->completion_tokens = item->usage.completion_tokens;
     if (item->has_account)
         memcpy(end->class_name, item->account.class_name, sizeof end->class_name);
+    size_t before = out->length;
     lac__answer_whole(&item->answer, &item->usage, item->has_account ? &item->account : NULL, out);
+    if (!out->overflow && out->length - before <= LAC_JOB_REPLY_MAX)
+        return;
+    lac__problem problem;
+    lac__problem_set(&problem, 500, "answer_too_large", NULL,
+                     "the reply is over %d bytes, the most allowed", LAC_JOB_REPLY_MAX);
+    out->length = before;
+    out->overflow = false;
+    end->http = 500;
+    lac__problem_json(&problem, out);
 }

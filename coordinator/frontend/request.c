@@ -76,6 +76,14 @@ static void take_id(lac__request *r)
     memcpy(r->id, r->value, r->value_length + 1);
 }
 
+static bool is_key(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c >= 127)
+            return false;
+    return *text;
+}
+
 static bool is_name(const char *text)
 {
     for (const char *c = text; *c; c++)
@@ -125,9 +133,9 @@ static int take_header(lac__request *r)
     } else if (strcasecmp(r->name, "content-type") == 0) {
         memcpy(r->content_type, r->value, r->value_length + 1);
     } else if (strcasecmp(r->name, "idempotency-key") == 0) {
-        if (r->value_length < 1 || r->value_length > LAC_JOB_KEY_MAX)
+        if (!is_key(r->value) || r->value_length > LAC_JOB_KEY_MAX)
             return fail(r, 400, "bad_header", "Idempotency-Key",
-                        "header Idempotency-Key has not 1 to 64 bytes");
+                        "header Idempotency-Key is not 1 to 64 plain characters");
         memcpy(r->idempotency_key, r->value, r->value_length + 1);
     } else if (strcasecmp(r->name, "content-encoding") == 0) {
         if (strcasecmp(r->value, "identity") != 0)

@@ -151,15 +151,14 @@ static size_t read_result(lac_store_call *call, sqlite3_stmt *s, int64_t low, la
 
 void lac__op_results(lac__db *db, const lac__ops *ops, lac_store_call *call)
 {
-    enum { PAGE = 1024 };
     size_t bytes = 0;
     (void)ops;
     int64_t seq = lac__op_find(db, call), low = lac__ref_low(seq);
     if (!seq)
         return;
     lac__op_view(db, call, seq);
-    if (call->limit < 1 || call->limit > PAGE)
-        call->limit = PAGE;
+    if (call->limit < 1 || call->limit > LAC_JOB_RESULTS_PAGE_MAX)
+        call->limit = LAC_JOB_RESULTS_PAGE_MAX;
     call->results = lac__op_alloc(call, call->limit, sizeof *call->results);
     sqlite3_stmt *s = lac__query(db,
                                  "SELECT i.ref, i.state, i.attempts, i.http, i.prompt_tokens,"

@@ -49,6 +49,10 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_SCALE: return "scale";
     case LAC_MSG_DRAIN_GROUP: return "drain_group";
     case LAC_MSG_ORDERED: return "ordered";
+    case LAC_MSG_JOB_SUBMIT: return "job_submit";
+    case LAC_MSG_JOB_QUERY: return "job_query";
+    case LAC_MSG_JOB_CANCEL: return "job_cancel";
+    case LAC_MSG_JOB_REPLY: return "job_reply";
     case LAC_MSG_STATUS_QUERY: return "status_query";
     case LAC_MSG_ACCEPTED: return "accepted";
     case LAC_MSG_TOKENS: return "tokens";

@@ -152,6 +152,20 @@ void lac__put_ordered(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
 lac_status lac__get_ordered(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 lac_status lac__check_ordered(const lac_msg *msg, lac_error *err);
 
+/* codec_jobs.c */
+void lac__put_job_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_job_submit(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_job_submit(const lac_msg *msg, lac_error *err);
+void lac__put_job_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_job_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_job_query(const lac_msg *msg, lac_error *err);
+void lac__put_job_cancel(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_job_cancel(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_job_cancel(const lac_msg *msg, lac_error *err);
+void lac__put_job_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_job_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_job_reply(const lac_msg *msg, lac_error *err);
+
 void lac__put_plan_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_plan_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 void lac__put_path_force(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);

@@ -1,6 +1,7 @@
 /* The bodies of the client plane: one put and get a message, and the table of them. Moves fields
  * only; ranges are in validate_client.c. Pure, any thread. */
 #include "codec.h"
+#include "jobs.pb-c.h"
 
 static void put_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
 {
@@ -357,5 +358,13 @@ const lac__codec_row lac__codec_client_rows[] = {
      lac__get_drain_group, lac__check_drain_group},
     {LAC_MSG_ORDERED, true, 0, &pb__ordered__descriptor, lac__put_ordered, lac__get_ordered,
      lac__check_ordered},
+    {LAC_MSG_JOB_SUBMIT, true, 8 << 20, &pb__job_submit__descriptor, lac__put_job_submit,
+     lac__get_job_submit, lac__check_job_submit},
+    {LAC_MSG_JOB_QUERY, true, 0, &pb__job_query__descriptor, lac__put_job_query,
+     lac__get_job_query, lac__check_job_query},
+    {LAC_MSG_JOB_CANCEL, true, 0, &pb__job_cancel__descriptor, lac__put_job_cancel,
+     lac__get_job_cancel, lac__check_job_cancel},
+    {LAC_MSG_JOB_REPLY, true, 1 << 20, &pb__job_reply__descriptor, lac__put_job_reply,
+     lac__get_job_reply, lac__check_job_reply},
     {.type = LAC_MSG_NONE},
 };

@@ -319,6 +319,10 @@ void msg_dump(const lac_msg *msg, lac_buf *out)
     case LAC_MSG_PLAN_REPLY: plan_reply(&msg->body.plan_reply, out); break;
     case LAC_MSG_PATH_REPLY: path_reply(&msg->body.path_reply, out); break;
     case LAC_MSG_STATUS_REPLY: status_reply(&msg->body.status_reply, out); break;
+    case LAC_MSG_JOB_SUBMIT:
+    case LAC_MSG_JOB_QUERY:
+    case LAC_MSG_JOB_CANCEL:
+    case LAC_MSG_JOB_REPLY: dump_jobs(msg, out); break;
     default:
         if (msg->envelope.type < LAC_MSG_SUBMIT)
             small_worker(msg, out);

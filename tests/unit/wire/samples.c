@@ -611,6 +611,10 @@ static const struct {
     {"submit_grammar", LAC_MSG_SUBMIT, submit_grammar},
     {"submit_tools", LAC_MSG_SUBMIT, submit_tools},
     {"dispatch_fill", LAC_MSG_DISPATCH, dispatch_fill},
+    {"job_submit", LAC_MSG_JOB_SUBMIT, sample_job_submit},
+    {"job_query", LAC_MSG_JOB_QUERY, sample_job_query},
+    {"job_cancel", LAC_MSG_JOB_CANCEL, sample_job_cancel},
+    {"job_reply", LAC_MSG_JOB_REPLY, sample_job_reply},
 };
 
 const char *sample_name(int index)

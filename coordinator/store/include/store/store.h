@@ -65,11 +65,8 @@ typedef enum {
     LAC_STORE_FILE_LIST
 } lac_store_kind;
 
-/* One item as it is submitted. */
-typedef struct {
-    lac_span custom_id; /* ≤ LAC_JOB_CUSTOM_ID_MAX */
-    lac_span body;      /* a request's JSON, ≤ LAC_HTTP_BODY_MAX; judged when it runs */
-} lac_store_input;
+/* An item as it is submitted; its body is judged when it runs. */
+typedef lac_job_item lac_store_input;
 
 typedef struct {
     char key[LAC_JOB_KEY_MAX + 1]; /* the same key again is the same job; "" = a new one */
@@ -111,14 +108,7 @@ typedef struct {
     lac_span reply;                    /* JSON */
 } lac_store_end;
 
-/* An item with its end. */
-typedef struct {
-    uint32_t index; /* its place in the job */
-    lac_item_state state;
-    uint32_t attempts, http, prompt_tokens, completion_tokens;
-    char class_name[LAC_NAME_MAX + 1];
-    lac_span custom_id, reply;
-} lac_store_result;
+typedef lac_job_result lac_store_result;
 
 /* Which items RESULTS shows. */
 typedef enum {

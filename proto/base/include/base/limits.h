@@ -113,6 +113,9 @@ enum {
     LAC_FILE_NAME_MAX = 255,
     LAC_FILE_PURPOSE_MAX = 32,
     LAC_JOB_ABOUT_MAX = 8192,        /* bytes an API keeps beside its job */
+    LAC_JOB_REPLY_MAX = 4 << 20,     /* bytes of an item's reply */
+    LAC_JOB_RESULTS_PAGE_MAX = 1024, /* results one answer shows */
+    LAC_JOB_WINDOW_MAX_S = 30 * 86400,
     LAC_JOB_ATTEMPTS = 3,            /* starts of one item unless its job says otherwise */
     LAC_JOB_ATTEMPTS_MAX = 100,
     LAC_JOBS_KEPT_MAX = 10000,       /* jobs in one store, ended ones included */
@@ -122,7 +125,7 @@ enum {
     LAC_STORE_CALLS_MAX = 4096,      /* calls that wait for the store's thread */
     LAC_STORE_BYTES_WAITING_MAX = 256 << 20, /* and the bytes they bring */
     LAC_STORE_GROUP_MAX = 256,       /* calls that share one commit */
-    LAC_STORE_PAGE_BYTES = 4 << 20,  /* results one call reads, about */
+    LAC_STORE_PAGE_BYTES = 3 << 20,  /* results one call reads, about */
 
     /* HTTP (control-plane rules: small, counted, with deadlines) */
     LAC_HTTP_URL_MAX = 8192,

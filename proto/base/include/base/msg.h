@@ -14,6 +14,7 @@
 
 #include "base/class_facts.h"
 #include "base/digest.h"
+#include "base/job.h"
 #include "base/limits.h"
 #include "base/sampling.h"
 #include "base/status.h"
@@ -55,7 +56,12 @@ typedef enum {
     LAC_MSG_STATUS_REPLY = 52,
     LAC_MSG_PATH_REPLY = 53,
     LAC_MSG_PLAN_REPLY = 54,
-    LAC_MSG_ORDERED = 55
+    LAC_MSG_ORDERED = 55,
+    /* client → coordinator: batch jobs, and what answers them */
+    LAC_MSG_JOB_SUBMIT = 64,
+    LAC_MSG_JOB_QUERY = 65,
+    LAC_MSG_JOB_CANCEL = 66,
+    LAC_MSG_JOB_REPLY = 80
 } lac_msg_type;
 
 typedef struct {
@@ -474,6 +480,60 @@ typedef struct {
     const lac_known_class *classes;
 } lac_plan_reply;
 
+/* ---- batch jobs; all three are answered by JOB_REPLY, or REFUSED ---- */
+
+typedef struct {
+    lac_span custom_id; /* the client's name for it, UTF-8, ≤ LAC_JOB_CUSTOM_ID_MAX */
+    lac_span body;      /* the request as JSON, UTF-8 */
+} lac_job_item;
+
+/* Items of a job, in pieces: the same key is the same job, so that a piece whose answer was lost can
+ * be sent again. It runs once a piece came without `more`. */
+typedef struct {
+    uint64_t stream;
+    char key[LAC_JOB_KEY_MAX + 1]; /* [A-Za-z0-9._-]+ */
+    lac_job_endpoint endpoint;
+    int32_t priority;
+    uint32_t attempts_max; /* 0 = LAC_JOB_ATTEMPTS */
+    uint32_t window_s;     /* its deadline, from now on; 0 = none */
+    uint32_t first;        /* place of items[0] in the job */
+    bool more;
+    uint32_t items_count; /* ≥ 1 in the first piece */
+    const lac_job_item *items;
+} lac_job_submit;
+
+typedef struct {
+    uint64_t stream;
+    uint64_t job;   /* 0: the newest jobs are listed, from behind `after` on */
+    bool results;   /* of that job: its ended items, from place `first` on */
+    uint32_t first;
+    uint32_t limit; /* 0 = as many as fit */
+    uint64_t after;
+} lac_job_query;
+
+typedef struct {
+    uint64_t stream, job;
+} lac_job_cancel;
+
+/* An item with its end. */
+typedef struct {
+    uint32_t index; /* its place in the job */
+    lac_item_state state;
+    uint32_t attempts, http, prompt_tokens, completion_tokens;
+    char class_name[LAC_NAME_MAX + 1]; /* it ran as; "" = nobody said */
+    lac_span custom_id, reply;         /* JSON; empty when it was never answered */
+} lac_job_result;
+
+typedef struct {
+    uint64_t stream;
+    uint32_t jobs_count; /* ≤ LAC_JOBS_PAGE_MAX */
+    const lac_job_view *jobs;
+    uint32_t results_count; /* ≤ LAC_JOB_RESULTS_PAGE_MAX */
+    const lac_job_result *results;
+    bool more;     /* there are further ones */
+    uint32_t next; /* results: where they begin */
+} lac_job_reply;
+
 /* ---- any message ---- */
 
 typedef struct {
@@ -507,6 +567,10 @@ typedef struct {
         lac_drain_group drain_group;
         lac_ordered ordered;
         lac_plan_reply plan_reply;
+        lac_job_submit job_submit;
+        lac_job_query job_query;
+        lac_job_cancel job_cancel;
+        lac_job_reply job_reply;
     } body;
     void *memory; /* what the pointers point into; NULL in a message to be sent */
 } lac_msg;
