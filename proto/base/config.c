@@ -19,6 +19,9 @@
 
 enum { OPTIONS_MAX = 256, NAME_MAX_BYTES = 48, FILE_BYTES_MAX = 1 << 20 };
 
+/* Longer names inih would cut without a word. */
+enum { SECTION_MAX_BYTES = 48 };
+
 /* One load in progress. */
 typedef struct {
     const lac_option *table;
@@ -28,7 +31,11 @@ typedef struct {
     lac_status status; /* first failure inside the file callback */
     FILE *file;
     int line;
-    bool seen[OPTIONS_MAX]; /* keys of the file */
+    bool seen[OPTIONS_MAX]; /* keys of the file, or of its section */
+    /* A file of sections: */
+    char section[SECTION_MAX_BYTES + 1]; /* the one being filled; "" = none yet */
+    lac_status (*each)(void *arg, const char *section, const void *fields, lac_error *err);
+    void *arg;
 } load;
 
 static size_t field_size(const lac_option *option)
@@ -204,19 +211,8 @@ static char *file_line(char *line, int size, void *stream)
     return line;
 }
 
-/* inih wants 1 for "go on"; every failure is kept in the load itself. */
-static int file_entry(void *user, const char *section, const char *name, const char *value)
+static int option_entry(load *l, const char *name, const char *value)
 {
-    load *l = user;
-    if (l->status != LAC_OK)
-        return 0;
-    if (section[0] != '\0') {
-        l->status = lac_fail(l->err, LAC_EINVAL,
-                             "line %d: section [%.40s] is not known, options "
-                             "stand outside sections",
-                             l->line, section);
-        return 0;
-    }
     const lac_option *option = option_find(l->table, l->count, name, strlen(name));
     if (option == NULL) {
         l->status =
@@ -235,12 +231,56 @@ static int file_entry(void *user, const char *section, const char *name, const c
     return l->status == LAC_OK;
 }
 
-static lac_status file_apply(load *l, const char *path)
+/* inih wants 1 for "go on"; every failure is kept in the load itself. */
+static int file_entry(void *user, const char *section, const char *name, const char *value)
+{
+    load *l = user;
+    if (l->status != LAC_OK)
+        return 0;
+    if (section[0] == '\0')
+        return option_entry(l, name, value);
+    l->status = lac_fail(l->err, LAC_EINVAL,
+                         "line %d: section [%.40s] is not known, options stand outside sections",
+                         l->line, section);
+    return 0;
+}
+
+/* ---- sections ---- */
+
+static lac_status section_end(load *l)
+{
+    if (l->section[0] == '\0')
+        return LAC_OK;
+    lac_status status = l->each(l->arg, l->section, l->fields, l->err);
+    return status == LAC_OK ? LAC_OK : lac_fail_in(l->err, "section [%s]", l->section);
+}
+
+static int section_entry(void *user, const char *section, const char *name, const char *value)
+{
+    load *l = user;
+    if (l->status != LAC_OK)
+        return 0;
+    if (section[0] == '\0' || strlen(section) > SECTION_MAX_BYTES)
+        l->status =
+            lac_fail(l->err, LAC_EINVAL,
+                     section[0] == '\0' ? "line %d: %.40s stands before the first [NAME]"
+                                        : "line %d: the section's name is too long (%.40s…)",
+                     l->line, section[0] == '\0' ? name : section);
+    else if (strcmp(section, l->section) != 0) {
+        l->status = section_end(l);
+        memcpy(l->section, section, strlen(section) + 1);
+        memset(l->seen, 0, sizeof l->seen);
+        presets_apply(l);
+    }
+    return l->status == LAC_OK ? option_entry(l, name, value) : 0;
+}
+
+static lac_status stream_read(load *l, const char *path, ini_handler entry)
 {
     l->file = fopen(path, "re");
     if (l->file == NULL)
         return lac_fail(l->err, LAC_EIO, "config file %.200s: %s", path, strerror(errno));
-    int broken = ini_parse_stream(file_line, l, file_entry, l);
+    int broken = ini_parse_stream(file_line, l, entry, l);
     bool failed = ferror(l->file) != 0;
     fclose(l->file);
     l->file = NULL;
@@ -252,6 +292,26 @@ static lac_status file_apply(load *l, const char *path)
     if (l->status != LAC_OK)
         return lac_fail_in(l->err, "config file %.120s", path);
     return LAC_OK;
+}
+
+static lac_status file_apply(load *l, const char *path)
+{
+    return stream_read(l, path, file_entry);
+}
+
+lac_status lac_config_sections(const lac_option *table, size_t count, size_t size, const char *path,
+                               lac_status (*each)(void *arg, const char *section,
+                                                  const void *fields, lac_error *err),
+                               void *arg, lac_error *err)
+{
+    LAC_ASSERT(count <= OPTIONS_MAX);
+    load l = {.table = table, .count = count, .err = err, .each = each, .arg = arg};
+    l.fields = lac_alloc(size, 1);
+    lac_status status = stream_read(&l, path, section_entry);
+    if (status == LAC_OK)
+        status = section_end(&l);
+    free(l.fields);
+    return status;
 }
 
 static void environment_name(const lac_option *option, char out[NAME_MAX_BYTES + 16])

@@ -53,6 +53,7 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_JOB_QUERY: return "job_query";
     case LAC_MSG_JOB_CANCEL: return "job_cancel";
     case LAC_MSG_JOB_REPLY: return "job_reply";
+    case LAC_MSG_FEEDBACK: return "feedback";
     case LAC_MSG_STATUS_QUERY: return "status_query";
     case LAC_MSG_ACCEPTED: return "accepted";
     case LAC_MSG_TOKENS: return "tokens";

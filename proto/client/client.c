@@ -261,3 +261,13 @@ int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms
     q.msg.body.drain_group.deadline_ms = deadline_ms;
     return ask(client, &q, timeout_ms, json);
 }
+
+int lac_client_feedback(lac_client *client, uint64_t request, int good, int timeout_ms, char **json)
+{
+    if (!client || !json || !request)
+        return client_fail(LAC_CLIENT_INVALID, "client or json is NULL, or request is 0");
+    client_question q = {.type = LAC_MSG_FEEDBACK, .reply = LAC_MSG_ORDERED};
+    q.msg.body.feedback.request = request;
+    q.msg.body.feedback.good = good != 0;
+    return ask(client, &q, timeout_ms, json);
+}

@@ -86,6 +86,7 @@ static void set_stream(client_question *q)
     case LAC_MSG_PLAN_QUERY: q->msg.body.plan_query.stream = q->id; break;
     case LAC_MSG_PATH_FORCE: q->msg.body.path_force.stream = q->id; break;
     case LAC_MSG_SCALE: q->msg.body.scale.stream = q->id; break;
+    case LAC_MSG_FEEDBACK: q->msg.body.feedback.stream = q->id; break;
     case LAC_MSG_DRAIN_GROUP: q->msg.body.drain_group.stream = q->id; break;
     default: LAC_ASSERT(!"a question of a known type");
     }

@@ -165,6 +165,19 @@ lac_status lac__check_job_cancel(const lac_msg *msg, lac_error *err);
 void lac__put_job_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_job_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 lac_status lac__check_job_reply(const lac_msg *msg, lac_error *err);
+/* codec_tenant.c */
+Pb__Service lac__put_service(lac_service service);
+lac_status lac__get_service(lac__codec *c, int has, Pb__Service in, lac_service *out);
+Pb__Cause lac__put_cause(lac_cause cause);
+/* One of a newer version says nothing to us. */
+void lac__get_cause(int has, Pb__Cause in, lac_cause *out);
+/* NULL when nothing is limited. */
+Pb__Quota *lac__put_quota(lac__codec *c, const lac_quota *in);
+void lac__get_quota(const Pb__Quota *in, lac_quota *out);
+void lac__put_feedback(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_feedback(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_feedback(const lac_msg *msg, lac_error *err);
+lac_status lac__check_quota(const lac_quota *quota, lac_error *err);
 
 void lac__put_plan_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_plan_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);

@@ -21,6 +21,8 @@ static void put_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     out->has_tier_max = in->has_tier;
     out->tier_max = in->has_tier ? lac__put_tier(in->tier_max) : PB__TIER__TIER_UNKNOWN;
     LAC__PUT_TEXT(out, force, in->force);
+    out->has_service = in->service != LAC_SERVICE_AUTO;
+    out->service = lac__put_service(in->service);
 }
 
 static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -35,6 +37,7 @@ static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_ms
     if (in->has_sparse)
         out->sparse = in->sparse ? LAC_SPARSE_ON : LAC_SPARSE_OFF;
     out->has_tier = in->has_tier_max != 0;
+    LAC__TRY(lac__get_service(c, in->has_service, in->service, &out->service));
     LAC__TRY(lac__get_tier(c, "submit.tier_max", in->has_tier_max, in->tier_max, &out->tier_max));
     LAC__TRY(lac__get_text(c, "submit.hint", in->hint, out->hint, sizeof out->hint));
     LAC__TRY(lac__get_text(c, "submit.force", in->force, out->force, sizeof out->force));
@@ -89,12 +92,12 @@ static lac_status get_status_query(lac__codec *c, const ProtobufCMessage *body, 
 
 static void put_accepted(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
 {
-    (void)c;
     const lac_accepted *in = &msg->body.accepted;
     Pb__Accepted *out = (Pb__Accepted *)body;
     LAC__PUT(out, stream, in->stream);
     LAC__PUT(out, request, in->request);
     LAC__PUT_TEXT(out, model, in->model);
+    out->quota = lac__put_quota(c, &in->quota);
 }
 
 static lac_status get_accepted(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -103,6 +106,7 @@ static lac_status get_accepted(lac__codec *c, const ProtobufCMessage *body, lac_
     lac_accepted *out = &msg->body.accepted;
     out->stream = in->stream;
     out->request = in->request;
+    lac__get_quota(in->quota, &out->quota);
     return lac__get_text(c, "accepted.model", in->model, out->model, sizeof out->model);
 }
 
@@ -152,6 +156,9 @@ static void put_refused(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bod
     out->status = lac__put_status(in->status);
     LAC__PUT(out, retry_after_ms, in->retry_after_ms);
     LAC__PUT_REASON(c, out, reason, in->reason);
+    out->has_cause = in->cause != LAC_CAUSE_NONE;
+    out->cause = lac__put_cause(in->cause);
+    out->quota = lac__put_quota(c, &in->quota);
 }
 
 static lac_status get_refused(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -160,6 +167,8 @@ static lac_status get_refused(lac__codec *c, const ProtobufCMessage *body, lac_m
     lac_refused *out = &msg->body.refused;
     out->stream = in->stream;
     out->retry_after_ms = in->retry_after_ms;
+    lac__get_cause(in->has_cause, in->cause, &out->cause);
+    lac__get_quota(in->quota, &out->quota);
     LAC__TRY(lac__get_status(c, "refused.status", in->has_status, in->status, &out->status));
     return lac__get_text(c, "refused.reason", in->reason, out->reason, sizeof out->reason);
 }
@@ -366,5 +375,7 @@ const lac__codec_row lac__codec_client_rows[] = {
      lac__get_job_cancel, lac__check_job_cancel},
     {LAC_MSG_JOB_REPLY, true, 1 << 20, &pb__job_reply__descriptor, lac__put_job_reply,
      lac__get_job_reply, lac__check_job_reply},
+    {LAC_MSG_FEEDBACK, true, 0, &pb__feedback__descriptor, lac__put_feedback, lac__get_feedback,
+     lac__check_feedback},
     {.type = LAC_MSG_NONE},
 };

@@ -323,6 +323,10 @@ static void put_dispatch(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bo
         out->has_input_type = lac__put_input_type(in->input_type, &out->input_type);
     }
     LAC__PUT(out, shadow, in->shadow);
+    static const uint8_t none[sizeof in->cache_salt];
+    out->has_cache_salt = memcmp(in->cache_salt, none, sizeof none) != 0;
+    if (out->has_cache_salt)
+        out->cache_salt = lac__bin(in->cache_salt, sizeof in->cache_salt);
 }
 
 static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -338,6 +342,8 @@ static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_
     out->echo = in->echo != 0;
     out->has_class = in->has_class_digest && in->class_digest.len != 0;
     out->shadow = in->shadow != 0;
+    LAC__TRY(lac__get_bytes(c, "dispatch.cache_salt", in->cache_salt, out->cache_salt,
+                            sizeof out->cache_salt));
     LAC__TRY(lac__get_bytes(c, "dispatch.class_digest", in->class_digest, out->class_digest.bytes,
                             sizeof out->class_digest.bytes));
     LAC__TRY(lac__get_input_type(c, "dispatch.input_type", in->has_input_type, in->input_type,

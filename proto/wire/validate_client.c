@@ -30,6 +30,9 @@ lac_status lac__check_submit(const lac_msg *msg, lac_error *err)
     const lac__range sparse = {"submit.sparse", (uint64_t)s->sparse, LAC_SPARSE_DEFAULT,
                                LAC_SPARSE_OFF};
     LAC__TRY(lac__check_ranges(&sparse, 1, err));
+    const lac__range service = {"submit.service", (uint64_t)s->service, LAC_SERVICE_AUTO,
+                                LAC_SERVICE_PRIORITY};
+    LAC__TRY(lac__check_ranges(&service, 1, err));
     LAC__TRY(lac__check_prompt(&s->prompt, err));
     return lac__check_sampling(&s->sampling, err);
 }
@@ -49,6 +52,7 @@ lac_status lac__check_accepted(const lac_msg *msg, lac_error *err)
 {
     const lac_accepted *a = &msg->body.accepted;
     LAC__TRY(check_stream("accepted.stream", a->stream, err));
+    LAC__TRY(lac__check_quota(&a->quota, err));
     return lac__check_name("accepted.model", a->model, sizeof a->model, true, err);
 }
 
@@ -73,6 +77,7 @@ lac_status lac__check_refused(const lac_msg *msg, lac_error *err)
 {
     const lac_refused *r = &msg->body.refused;
     LAC__TRY(lac__check_status("refused.status", r->status, err));
+    LAC__TRY(lac__check_quota(&r->quota, err));
     if (r->status == LAC_OK)
         return lac_fail(err, LAC_EINVAL, "refused.status is ok, allowed: a failure");
     return LAC_OK;

@@ -65,6 +65,7 @@ static void task_start(lac_link *link, lac_task *task, lac_prompt_job *job)
         .shadow = ask->shadow,
         .class_digest = ask->class_digest,
         .input_type = ask->input_type};
+    memcpy(sequence.cache_salt, ask->cache_salt, sizeof sequence.cache_salt);
     if (ask->has_class)
         sequence.class_index = lac_classes_find(link->classes, &ask->class_digest);
     task->class_unknown = ask->has_class && sequence.class_index == 0;

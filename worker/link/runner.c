@@ -173,6 +173,7 @@ static void submit_run(lac_runner *runner, const lac_runner_sequence *s)
                                   .grammar = s->grammar,
                                   .raw_text = s->raw_text,
                                   .class_index = s->class_index};
+    memcpy(request.cache_salt, s->cache_salt, sizeof request.cache_salt);
     lac_error err = {.status = LAC_OK};
     lac_status status = lac_engine_submit(runner->engine, &request, &err);
     if (status == LAC_OK && s->shadow && s->class_index > 0)

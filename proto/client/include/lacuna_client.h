@@ -129,6 +129,11 @@ LAC_CLIENT_API int lac_client_scale(lac_client *client, uint32_t groups_min, uin
 LAC_CLIENT_API int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms,
                                     int timeout_ms, char **json);
 
+/* Was the answer of a request good? Counted by the class that gave it, once for each request, which
+ * must be one of lately and of the same key. JSON {"text":…} (malloc'd, the caller frees). */
+LAC_CLIENT_API int lac_client_feedback(lac_client *client, uint64_t request, int good,
+                                       int timeout_ms, char **json);
+
 /* How a request of lately was judged, by the number its log line or reply has. */
 LAC_CLIENT_API int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms,
                                       char **json);

@@ -159,6 +159,15 @@ static void dispatch(const lac_dispatch *b, lac_buf *out)
         U(input_type), U(shadow);
         bytes("class", b->class_digest.bytes, 32, out);
     }
+    if (b->cache_salt[0])
+        bytes("cache_salt", b->cache_salt, sizeof b->cache_salt, out);
+}
+
+static void quota(const lac_quota *b, lac_buf *out)
+{
+    if (b->requests_limit || b->tokens_limit)
+        U(requests_limit), U(requests_left), U(requests_reset_ms), U(tokens_limit), U(tokens_left),
+            U(tokens_reset_ms);
 }
 
 static void submit(const lac_submit *b, lac_buf *out)
@@ -168,6 +177,8 @@ static void submit(const lac_submit *b, lac_buf *out)
         U(priority);
     if (b->hint[0] || b->sparse || b->has_tier || b->force[0])
         S(hint), U(sparse), U(has_tier), U(tier_max), S(force);
+    if (b->service)
+        U(service);
     prompt(&b->prompt, out);
     sampling(&b->sampling, out);
 }
@@ -281,6 +292,7 @@ static void small_client(const lac_msg *msg, lac_buf *out)
     } else if (msg->envelope.type == LAC_MSG_ACCEPTED) {
         const lac_accepted *b = &msg->body.accepted;
         U(stream), U(request), S(model);
+        quota(&b->quota, out);
     } else if (msg->envelope.type == LAC_MSG_DONE) {
         const lac_done *b = &msg->body.done;
         U(stream), U(finish);
@@ -289,6 +301,12 @@ static void small_client(const lac_msg *msg, lac_buf *out)
     } else if (msg->envelope.type == LAC_MSG_REFUSED) {
         const lac_refused *b = &msg->body.refused;
         U(stream), U(status), U(retry_after_ms), S(reason);
+        if (b->cause)
+            U(cause);
+        quota(&b->quota, out);
+    } else if (msg->envelope.type == LAC_MSG_FEEDBACK) {
+        const lac_feedback *b = &msg->body.feedback;
+        U(stream), U(request), U(good);
     } else {
         const lac_client_cancel *b = &msg->body.client_cancel; /* also STATUS_QUERY, PLAN_QUERY */
         U(stream);

@@ -6,9 +6,9 @@
 
 _Static_assert(
     sizeof(lac_hello) == 472 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
-        sizeof(lac_dispatch) == 632 && sizeof(lac_submit) == 784 &&
+        sizeof(lac_dispatch) == 648 && sizeof(lac_submit) == 784 &&
         sizeof(lac_group_status) == 352 && sizeof(lac_status_reply) == 392 &&
-        sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 264 &&
+        sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 304 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
         sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 256 &&
         sizeof(lac_path_reply) == 824 && sizeof(lac_known_class) == 664 &&
@@ -556,6 +556,45 @@ static void dispatch_fill(lac_msg *m)
                                            .without_bos = true};
 }
 
+/* ---- version 1.3: tenants ---- */
+
+static void dispatch_salt(lac_msg *m)
+{
+    dispatch_class(m);
+    memcpy(m->body.dispatch.cache_salt, "\1salt of a name\xff", 16);
+}
+
+static void submit_service(lac_msg *m)
+{
+    submit_class(m);
+    m->body.submit.service = LAC_SERVICE_PRIORITY;
+}
+
+static const lac_quota quota = {.requests_limit = 60,
+                                .requests_left = 59,
+                                .requests_reset_ms = 1000,
+                                .tokens_limit = LAC_QUOTA_MAX,
+                                .tokens_left = 1,
+                                .tokens_reset_ms = 59999};
+
+static void accepted_quota(lac_msg *m)
+{
+    accepted(m);
+    m->body.accepted.quota = quota;
+}
+
+static void refused_quota(lac_msg *m)
+{
+    refused(m);
+    m->body.refused.cause = LAC_CAUSE_QUOTA;
+    m->body.refused.quota = quota;
+}
+
+static void feedback(lac_msg *m)
+{
+    m->body.feedback = (lac_feedback){.stream = 13, .request = UINT64_MAX, .good = true};
+}
+
 static const struct {
     const char *name;
     lac_msg_type type;
@@ -615,6 +654,11 @@ static const struct {
     {"job_query", LAC_MSG_JOB_QUERY, sample_job_query},
     {"job_cancel", LAC_MSG_JOB_CANCEL, sample_job_cancel},
     {"job_reply", LAC_MSG_JOB_REPLY, sample_job_reply},
+    {"dispatch_salt", LAC_MSG_DISPATCH, dispatch_salt},
+    {"submit_service", LAC_MSG_SUBMIT, submit_service},
+    {"accepted_quota", LAC_MSG_ACCEPTED, accepted_quota},
+    {"refused_quota", LAC_MSG_REFUSED, refused_quota},
+    {"feedback", LAC_MSG_FEEDBACK, feedback},
 };
 
 const char *sample_name(int index)

@@ -37,6 +37,14 @@ typedef struct {
 lac_status lac_config_load(const lac_option *table, size_t count, int argc, char **argv, void *out,
                            const char **words, size_t words_max, size_t *words_count,
                            lac_error *err);
+/* A file of sections, every one of them filled from the same table: presets, then its lines. `each`
+ * gets a section's name and struct (of `size` bytes) when it is complete, in the file's order; its
+ * error ends the reading. A section without lines is skipped. LAC_EINVAL names line, field, value.
+ */
+lac_status lac_config_sections(const lac_option *table, size_t count, size_t size, const char *path,
+                               lac_status (*each)(void *arg, const char *section,
+                                                  const void *fields, lac_error *err),
+                               void *arg, lac_error *err);
 /* The options part of --help. */
 void lac_config_help(const lac_option *table, size_t count, FILE *to);
 /* A commented sample file with every option at its default. */

@@ -103,6 +103,12 @@ enum {
     LAC_GUARDS_MAX = 256,           /* (class, type) pairs that are watched */
     LAC_DECISIONS_MAX = 4096,       /* decisions remembered */
     LAC_PATHS_KEPT = 1024,          /* requests whose path can be asked for afterwards */
+    LAC_ALIASES_MAX = 64,           /* names of models */
+    LAC_ROUTES_MAX = 64,            /* rows that send a type and task to another model */
+    LAC_TENANTS_MAX = 8192,         /* names of keys seen at once */
+    LAC_TENANT_MODELS_MAX = 16,     /* one tenant is allowed by name */
+    LAC_TENANT_WEIGHT_MAX = 1000,
+    LAC_QUOTA_MAX = 1000000000,    /* requests or tokens a minute */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
     /* Batch jobs */
@@ -171,6 +177,8 @@ enum {
     LAC_JOB_RETRY_MAX_MS = 60000,
     LAC_STORE_TICK_MS = 1000,        /* between two looks at deadlines and leases */
     LAC_STORE_PROBE_MS = 2000,       /* between two looks whether a full disk has room again */
+    LAC_BROWNOUT_RISE_MS = 1000,  /* of saturation before it begins */
+    LAC_BROWNOUT_CALM_MS = 10000, /* of calm before it ends */
     LAC_HTTP_HEADER_MS = 10000,
     LAC_HTTP_IDLE_MS = 60000,
     LAC_HTTP_BODY_GRACE_MS = 5000,

@@ -48,6 +48,7 @@ typedef enum {
     LAC_MSG_PATH_FORCE = 38,
     LAC_MSG_SCALE = 39,
     LAC_MSG_DRAIN_GROUP = 40,
+    LAC_MSG_FEEDBACK = 46,
     /* coordinator → client */
     LAC_MSG_ACCEPTED = 48,
     LAC_MSG_TOKENS = 49,
@@ -259,6 +260,7 @@ typedef struct {
     lac_digest class_digest;
     lac_input_type input_type; /* LAC_INPUT_TYPES = unknown; shadow reports carry it back */
     bool shadow;               /* score it afterwards under full */
+    uint8_t cache_salt[16];    /* cached prefixes are shared only under the same one */
 } lac_dispatch;
 
 /* One masked request, scored afterwards under its class and in full over the tokens it produced. */
@@ -297,6 +299,15 @@ typedef enum {
     LAC_SPARSE_OFF      /* full */
 } lac_sparse;
 
+/* What a request is to be to the server: how soon, and how much may be left out for it. */
+typedef enum {
+    LAC_SERVICE_AUTO,     /* as its tenant is set; brownout if that allows it */
+    LAC_SERVICE_STANDARD, /* as its tenant is set, no brownout */
+    LAC_SERVICE_FLEX,     /* later, and with the deepest class its tenant allows */
+    LAC_SERVICE_PRIORITY, /* sooner, gold classes at most, no brownout */
+    LAC_SERVICES
+} lac_service;
+
 typedef struct {
     uint64_t stream;
     char model[LAC_MODEL_NAME_MAX + 1]; /* "" = the default */
@@ -311,6 +322,7 @@ typedef struct {
     bool has_tier;
     lac_tier tier_max;            /* with has_tier: no class of a higher tier */
     char force[LAC_NAME_MAX + 1]; /* a class by name, certified or not; "" = none */
+    lac_service service;
 } lac_submit;
 
 typedef struct {
@@ -322,10 +334,18 @@ typedef struct {
     uint32_t messages;
 } lac_credit;
 
+/* What a tenant may use a minute and what of it is left; a limit of 0 does not exist. */
+typedef struct {
+    uint64_t requests_limit, requests_left;
+    uint64_t tokens_limit, tokens_left;
+    uint32_t requests_reset_ms, tokens_reset_ms; /* until all of it is there again */
+} lac_quota;
+
 typedef struct {
     uint64_t stream;
     uint64_t request;
     char model[LAC_MODEL_NAME_MAX + 1];
+    lac_quota quota;
 } lac_accepted;
 
 typedef struct {
@@ -341,12 +361,29 @@ typedef struct {
     const lac_run_account *account; /* NULL when nobody gave one */
 } lac_done;
 
+/* Where the status alone does not say it. */
+typedef enum {
+    LAC_CAUSE_NONE,
+    LAC_CAUSE_QUOTA,  /* BUSY: its tenant has used up what it may */
+    LAC_CAUSE_DENIED, /* REFUSED: its tenant may not do that at all */
+    LAC_CAUSES
+} lac_cause;
+
 typedef struct {
     uint64_t stream; /* 0: the message as a whole was refused */
     lac_status status;
     uint32_t retry_after_ms;
     char reason[LAC_REASON_MAX + 1];
+    lac_cause cause;
+    lac_quota quota;
 } lac_refused;
+
+/* How good an answer was, by its number. Answered by ORDERED, or REFUSED. */
+typedef struct {
+    uint64_t stream;
+    uint64_t request;
+    bool good;
+} lac_feedback;
 
 typedef struct {
     uint64_t stream;
@@ -571,8 +608,12 @@ typedef struct {
         lac_job_query job_query;
         lac_job_cancel job_cancel;
         lac_job_reply job_reply;
+        lac_feedback feedback;
     } body;
     void *memory; /* what the pointers point into; NULL in a message to be sent */
+    /* On the client plane: whose key brought it. Never on the wire; set by whoever checked the key.
+     * NULL or "": nobody asked for one. */
+    const char *tenant;
 } lac_msg;
 
 /* Frees a decoded message's memory. Accepts NULL fields, clears them. */

@@ -42,6 +42,7 @@ typedef struct {
     bool raw_text;               /* control tokens of the answer give their text */
     uint32_t class_index;
     bool shadow; /* score it again in full when it has ended */
+    uint8_t cache_salt[16];
     lac_digest class_digest;
     lac_input_type input_type;
 } lac_runner_sequence;
