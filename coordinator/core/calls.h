@@ -30,17 +30,37 @@ void lac__registry_settle(lac_core *core);
 bool lac__group_living(const lac__group *group);
 const char *lac__group_state_name(lac__group_state state);
 lac__group *lac__registry_find(const lac_core *core, const char *id);
-/* NULL when no group of that name ever came; "" finds the default. */
-lac__model *lac__registry_model(lac_core *core, const char *name);
+/* NULL when no group that serves just that name ever came. */
+lac__model *lac__registry_model(const lac_core *core, const char *name);
 /* Sends to the leader; a leader that is gone marks the group lost. */
 lac_status lac__group_send(lac_core *core, lac__group *group, uint16_t type, lac_msg *msg);
 void lac__registry_free(lac_core *core);
 
+/* ---- models.c ---- */
+
+/* The model that a client's name means; "" is the default. NULL while nobody ever served it. */
+lac__model *lac__models_named(lac_core *core, const char *asked);
+/* The name of that model, be it there or not: `asked`, or one of the core's. */
+const char *lac__models_target(const lac_core *core, const char *asked);
+/* Names that are served, for people. */
+void lac__models_list(const lac_core *core, lac_buf *out);
+/* Its fingerprint is known: sets the model it is for. */
+void lac__models_choose(lac_core *core, lac__request *request);
+
+/* ---- feedback.c ---- */
+
+/* Its client goes away before its end. */
+void lac__feedback_left(lac_core *core, const lac__request *request);
+void lac__feedback_message(lac_core *core, lac_plane plane, uint64_t peer, const lac_msg *msg);
+
 /* ---- requests.c ---- */
 
-/* Copies prompt and sampling. NULL when memory for them is not there. */
+/* Copies prompt and sampling. NULL when memory for them is not there. Without a tenant: only to be
+ * refused. */
 lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
-                                 const lac_submit *submit);
+                                 const lac_submit *submit, lac__tenant *tenant);
+/* About how many tokens a prompt has. */
+uint64_t lac__record_tokens(const lac_prompt *prompt);
 /* Takes it out of whatever list it is in and frees it with all its memory. */
 void lac__record_free(lac_core *core, lac__request *request);
 /* Memory it holds besides its record, kept within options.bytes_max by those who refuse. */
@@ -85,18 +105,78 @@ void lac__batch_running(lac_core *core, const lac__request *request, int change)
 /* What queue and memory keep free for others. */
 lac_status lac__batch_admit(const lac_core *core, uint64_t tokens);
 
+/* ---- admission.c ---- */
+
+/* False, and why, when the request is not let in; `tenant` may be NULL. */
+bool lac__admitted(lac_core *core, const lac__stream_key *key, lac__tenant *tenant,
+                   const lac_submit *submit, lac__refusal *out);
+
 /* ---- queue.c ---- */
 
-/* Room for one more? LAC_OK, or LAC_BUSY with the time after which to try again. */
-lac_status lac__queue_admit(lac_core *core, const lac__stream_key *key, uint64_t tokens,
-                            uint32_t *retry_after_ms);
+/* Room for one more? LAC_OK or LAC_BUSY. */
+lac_status lac__queue_admit(const lac_core *core, const lac__stream_key *key, uint64_t tokens);
 int64_t lac__queue_order_ms(const lac_core *core, int32_t priority);
-/* How long a newcomer of that priority would wait, by the ends of the last 10 s; 0 = not at all, or
- * nobody knows. */
-uint64_t lac__queue_wait_ms(const lac_core *core, int32_t priority);
+/* How long a newcomer of that tenant and priority would wait, by the ends of the last 10 s; 0 = not
+ * at all, or nobody knows. */
+uint64_t lac__queue_wait_ms(const lac_core *core, const lac__tenant *tenant, int32_t priority);
 uint32_t lac__queue_retry_ms(const lac_core *core);
-/* Dispatches what can be dispatched, oldest first. */
+/* Dispatches what can be dispatched, by turns and age. */
 void lac__queue_pump(lac_core *core);
+/* May it be dispatched just now, if there is a group for it? Ends it when its time is over: false,
+ * and the record is gone. */
+bool lac__queue_ready(lac_core *core, lac__request *request);
+/* True when a group has it now. Else it waits on, or was refused and is gone. */
+bool lac__queue_place(lac_core *core, lac__request *request);
+
+/* ---- tenant.c ---- */
+
+/* The tenant of that name (NULL or "": those without one), made when it is new; NULL when
+ * LAC_TENANTS_MAX are busy. */
+lac__tenant *lac__tenant_find(lac_core *core, const char *name);
+/* True, and why, when its rules or quotas do not allow that request now. */
+bool lac__tenant_refuses(lac_core *core, lac__tenant *tenant, const lac_submit *submit,
+                         lac__refusal *out);
+bool lac__tenant_may_use(const lac__tenant *tenant, const char *model);
+int32_t lac__tenant_priority(const lac__tenant *tenant, const lac_submit *submit);
+lac__tiers lac__tenant_tiers(const lac_core *core, const lac__request *request);
+/* What hashes of its prompts begin with: its own, by model and tenant. */
+uint64_t lac__tenant_prefix_seed(const lac_core *core, const lac__request *request);
+lac_quota lac__tenant_quota(const lac_core *core, lac__tenant *tenant);
+/* A request of it was let in; has ended. */
+void lac__tenant_admitted(lac_core *core, lac__request *request);
+void lac__tenant_ended(lac_core *core, const lac__request *request);
+void lac__tenants_audit(const lac_core *core);
+void lac__tenants_free(lac_core *core);
+
+/* ---- brownout.c ---- */
+
+void lac__brownout_tick(lac_core *core);
+/* While it lasts: a request runs at that ratio of its usual cost. */
+void lac__brownout_decided(lac__model *model, double ratio);
+
+/* ---- fair.c ---- */
+
+/* Into and out of its tenant's queue. */
+void lac__fair_add(lac_core *core, lac__request *request);
+void lac__fair_remove(lac_core *core, lac__request *request);
+/* Its work is known now. */
+void lac__fair_ended(const lac__request *request);
+/* Gives groups what may go; `background`: what is of low priority and still young. */
+void lac__fair_pass(lac_core *core, bool background);
+/* How many requests go before a newcomer with that place in its tenant's queue, about. */
+uint64_t lac__fair_ahead(const lac_core *core, const lac__tenant *tenant, int64_t order_ms);
+void lac__fair_audit(const lac_core *core, const lac__tenant *tenant);
+
+/* ---- bucket.c ---- */
+
+/* What was used of another limit stays used. */
+void lac__bucket_limit(lac__bucket *bucket, uint64_t limit, uint64_t now_ms);
+/* Until so much is there; 0 = it is, or nothing is limited. */
+uint32_t lac__bucket_wait_ms(lac__bucket *bucket, uint64_t amount, uint64_t now_ms);
+/* Below 0 it is owed; a negative amount is given back. */
+void lac__bucket_take(lac__bucket *bucket, int64_t amount, uint64_t now_ms);
+/* Whole ones; `reset_ms`: until it is full. */
+uint64_t lac__bucket_left(lac__bucket *bucket, uint64_t now_ms, uint32_t *reset_ms);
 
 /* ---- router.c ---- */
 
@@ -233,6 +313,8 @@ bool lac__path_refuses(lac_core *core, const lac_submit *submit, char reason[LAC
 void lac__path_admit(lac_core *core, lac__request *request, const lac_submit *submit);
 /* Before its first placement: the class it is to run as. */
 void lac__path_decide(lac_core *core, lac__request *request);
+/* It is decided anew, unless it was dispatched or forced. */
+void lac__path_forget(lac_core *core, lac__request *request);
 /* It goes on in full. */
 void lac__path_fall(lac_core *core, lac__request *request, lac__fell how, const char *why);
 /* What the worker says it ran. */

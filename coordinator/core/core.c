@@ -88,6 +88,7 @@ void lac_core_destroy(lac_core **core)
     if (!*core)
         return;
     lac__records_free(*core);
+    lac__tenants_free(*core);
     lac__registry_free(*core);
     lac__decisions_destroy(&(*core)->decisions);
     lac__fleet_free(*core);
@@ -156,6 +157,7 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
         lac__registry_tick(core);
         lac__records_tick(core);
         lac__guards_tick(core);
+        lac__brownout_tick(core);
         lac__fleet_tick(core);
         core->pump = true;
         break;
@@ -214,17 +216,29 @@ bool lac_core_ready(const lac_core *core)
     return false;
 }
 
+static lac_core_model listed(const lac__model *m, const char *name)
+{
+    return (lac_core_model){.name = name,
+                            .root = m->name,
+                            .architecture = m->architecture,
+                            .context_max = m->context_max,
+                            .created_s = m->created_s};
+}
+
 void lac_core_models(const lac_core *core, void (*each)(void *arg, const lac_core_model *model),
                      void *arg)
 {
     for (size_t i = 0; i < core->models_count; i++) {
-        const lac__model *m = &core->models[i];
-        if (!m->ready)
+        lac_core_model model = listed(&core->models[i], core->models[i].name);
+        if (core->models[i].ready)
+            each(arg, &model);
+    }
+    for (size_t i = 0; i < core->names.aliases_count; i++) {
+        const lac_alias *a = &core->names.aliases[i];
+        const lac__model *m = lac__registry_model(core, a->model);
+        if (!m || !m->ready || lac__registry_model(core, a->name))
             continue;
-        lac_core_model model = {.name = m->name,
-                                .architecture = m->architecture,
-                                .context_max = m->context_max,
-                                .created_s = m->created_s};
+        lac_core_model model = listed(m, a->name);
         each(arg, &model);
     }
 }
@@ -319,6 +333,7 @@ void lac_core_audit(const lac_core *core)
     LAC_ASSERT(tokens == core->queue_tokens);
     LAC_ASSERT(bytes == core->bytes);
     lac__fleet_audit(core);
+    lac__tenants_audit(core);
     LAC_ASSERT(core->poison.quarantine_count <= LAC_QUARANTINE_MAX);
     LAC_ASSERT(core->poison.suspicions_count <= LAC_QUARANTINE_MAX);
     check_counts(core);

@@ -190,15 +190,20 @@ static lac_status send_end(lac_core *core, lac__request *r)
                                    .account = r->decided ? &account : NULL};
         return to_client(core, r, LAC_MSG_DONE, &msg);
     }
-    msg.body.refused = (lac_refused){
-        .stream = r->key.stream, .status = r->status, .retry_after_ms = r->retry_after_ms};
+    msg.body.refused = (lac_refused){.stream = r->key.stream,
+                                     .status = r->status,
+                                     .retry_after_ms = r->retry_after_ms,
+                                     .cause = r->cause,
+                                     .quota = lac__tenant_quota(core, r->tenant)};
     lac__copy_text(msg.body.refused.reason, sizeof msg.body.refused.reason, r->reason);
     return to_client(core, r, LAC_MSG_REFUSED, &msg);
 }
 
 static lac_status send_accepted(lac_core *core, lac__request *r)
 {
-    lac_msg msg = {.body.accepted = {.stream = r->key.stream, .request = r->id}};
+    lac_msg msg = {.body.accepted = {.stream = r->key.stream,
+                                     .request = r->id,
+                                     .quota = lac__tenant_quota(core, r->tenant)}};
     lac__copy_text(msg.body.accepted.model, sizeof msg.body.accepted.model, r->served->name);
     lac_status status = to_client(core, r, LAC_MSG_ACCEPTED, &msg);
     r->acknowledged = status == LAC_OK;

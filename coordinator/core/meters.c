@@ -34,6 +34,13 @@ static const char *const verdict_labels[LAC__GROUP_EVENTS] = {
     [LAC__GROUP_DRAIN] = "event=\"drain\"",     [LAC__GROUP_DRAINED] = "event=\"drained\"",
 };
 
+static const char *const quota_labels[LAC__QUOTAS] = {
+    [LAC__QUOTA_REQUESTS] = "quota=\"requests\"",
+    [LAC__QUOTA_TOKENS] = "quota=\"tokens\"",
+    [LAC__QUOTA_CONCURRENCY] = "quota=\"concurrency\"",
+    [LAC__QUOTA_DENIED] = "quota=\"denied\"",
+};
+
 static lac_metric *counter(lac_core *core, const char *name, const char *help, const char *labels)
 {
     return lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, name, help, labels);
@@ -61,6 +68,16 @@ void lac__meters_create(lac_core *core)
         m->verdicts[i] =
             counter(core, "lacuna_group_verdicts_total",
                     "State changes of groups by the event that caused them.", verdict_labels[i]);
+    m->routed = counter(core, "lacuna_routed_requests_total",
+                        "Requests that a row of the table sent to another model.", "");
+    m->brownouts = counter(core, "lacuna_brownouts_total", "Times a model became saturated.", "");
+    m->brownout = gauge(core, "lacuna_brownout", "Models that are saturated.", "");
+    m->browned = counter(core, "lacuna_brownout_requests_total",
+                         "Requests that ran as a deeper class than usual because of it.", "");
+    for (int i = 0; i < LAC__QUOTAS; i++)
+        m->quotas[i] =
+            counter(core, "lacuna_quota_refusals_total",
+                    "Requests that their tenant's quota or rules did not allow.", quota_labels[i]);
     m->queue_requests = gauge(core, "lacuna_queue_requests", "Requests waiting centrally.", "");
     m->queue_tokens =
         gauge(core, "lacuna_queue_tokens", "Estimated prompt tokens waiting centrally.", "");

@@ -240,16 +240,10 @@ static void take(lac_core *core, lac__request *r, lac__class *class)
     r->class = lac__class_hold(class);
     r->path_told = false;
     /* A group's cache of a prefix is one of a class. */
-    uint64_t seed = lac__hash_bytes(core->hash_seed, r->model, strlen(r->model));
+    uint64_t seed = lac__tenant_prefix_seed(core, r);
     if (class)
         seed = lac__hash_bytes(seed, class->facts.digest.bytes, sizeof class->facts.digest.bytes);
     lac__prefix_take(seed, &r->prompt, &r->prefix);
-}
-
-static lac_tier tier_of(const lac_core *core, bool has_tier, lac_tier asked)
-{
-    lac_tier most = core->options.tier_max;
-    return has_tier && asked < most ? asked : most;
 }
 
 /* False when the name is no class of the model. */
@@ -264,11 +258,28 @@ static bool force(lac_core *core, lac__request *r, const char *name, const char 
     return true;
 }
 
+/* Under a brownout: was it that which made the class? */
+static void compare(lac_core *core, lac__request *r, const lac__class *class, lac_tier usual)
+{
+    lac_input_type type = lac__path_input(&r->fingerprint);
+    lac__decision d = decide_cached(core, r->served, &r->fingerprint_key, type, usual);
+    const lac__class *own = d.class_number ? r->served->classes[d.class_number - 1] : NULL;
+    double cost = own ? (double)own->facts.cost : 1;
+    lac__brownout_decided(r->served, cost > 0 ? (double)class->facts.cost / cost : 1);
+    if (own == class)
+        return;
+    const lac_class_serve *serve = &class->facts.serves[type];
+    lac_metric_add(core->meters.browned, 1);
+    say(r->why, "brownout: %s input: certified, tier %s, mean KL at most %.4f",
+        lac_input_type_name(type), lac_tier_name(serve->tier), (double)serve->kl_upper);
+}
+
 static void choose(lac_core *core, lac__request *r)
 {
     lac__model *model = r->served;
     lac_input_type type = lac__path_input(&r->fingerprint);
-    lac_tier most = tier_of(core, r->has_tier, r->tier_max);
+    lac__tiers tiers = lac__tenant_tiers(core, r);
+    lac_tier most = model->brownout.on ? tiers.brownout : tiers.usual;
     if (r->sparse == LAC_SPARSE_OFF) {
         say(r->why, "the client asked for full");
         return;
@@ -281,6 +292,10 @@ static void choose(lac_core *core, lac__request *r)
     lac__class *class = d.class_number ? model->classes[d.class_number - 1] : NULL;
     r->eligible = d.why >= LAC__WHY_TIER;
     say_decision(class, d, type, most, r->why);
+    if (class && most > tiers.usual)
+        compare(core, r, class, tiers.usual);
+    else if (model->brownout.on)
+        lac__brownout_decided(model, 1);
     lac__class *probe = half_open(core, model, type, most);
     if (probe) {
         class = probe;
@@ -317,7 +332,7 @@ bool lac__path_refuses(lac_core *core, const lac_submit *submit, char reason[LAC
         *status = LAC_EREFUSED;
         return true;
     }
-    const lac__model *model = lac__registry_model(core, submit->model);
+    const lac__model *model = lac__models_named(core, submit->model);
     if (model && strcmp(submit->force, "full") != 0 && !lac__class_named(model, submit->force)) {
         say(reason, "class is \"%.60s\", which no group has", submit->force);
         *status = LAC_ENOTFOUND;
@@ -350,6 +365,15 @@ void lac__path_decide(lac_core *core, lac__request *r)
         return;
     choose(core, r);
     r->shadow |= r->class && lac_rng_unit(&core->rng) < lac__path_shadow_share(core, r);
+}
+
+void lac__path_forget(lac_core *core, lac__request *r)
+{
+    if (!r->decided || r->attempt || r->forced)
+        return;
+    take(core, r, NULL);
+    r->decided = r->eligible = r->shadow = false;
+    r->why[0] = 0;
 }
 
 /* More of a class that looks bad, so that it is known sooner. */
@@ -413,7 +437,12 @@ static void keep(lac_core *core, const lac__request *r)
 {
     lac__kept_path *k = &core->kept[core->kept_next];
     core->kept_next = (core->kept_next + 1) % LAC_PATHS_KEPT;
-    *k = (lac__kept_path){.request = r->id, .fingerprint = r->fingerprint};
+    *k = (lac__kept_path){.request = r->id,
+                          .fingerprint = r->fingerprint,
+                          .masked = r->class != NULL,
+                          .eligible = r->eligible};
+    if (r->tenant)
+        lac__copy_text(k->tenant, sizeof k->tenant, r->tenant->rules.name);
     lac__copy_text(k->class_name, sizeof k->class_name, r->class ? r->class->facts.name : "full");
     lac__copy_text(k->why, sizeof k->why, r->why);
     lac__copy_text(k->group, sizeof k->group, r->last_group);
@@ -496,7 +525,7 @@ static void explain_prompt(lac_core *core, const lac_path_query *query, lac_path
 
     char why[LAC_WHY_MAX + 1] = "no plan is loaded";
     const char *name = "full";
-    lac__model *model = lac__registry_model(core, query->model);
+    lac__model *model = lac__models_named(core, query->model);
     lac_input_type type = lac__path_input(&f);
     if (model && *model->forced) {
         name = model->forced;

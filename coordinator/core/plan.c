@@ -60,7 +60,7 @@ static void refuse(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stre
 
 void lac__plan_force(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_force *force)
 {
-    lac__model *model = lac__registry_model(core, force->model);
+    lac__model *model = lac__models_named(core, force->model);
     if (!core->options.allow_force) {
         refuse(core, plane, peer, force->stream, LAC_EREFUSED,
                "classes are not forced here: start the coordinator with --allow-force");

@@ -1,7 +1,9 @@
-/* Admission and the one central queue: bounded in requests and in estimated prompt tokens, first
- * come first served, bound to a group as late as possible (so that what waits can still be
- * re-routed, cancelled or refused). Loop thread. */
+/* Admission and the one central queue: bounded in requests and in estimated prompt tokens, bound to
+ * a group as late as possible (so that what waits can still be re-routed, cancelled or refused).
+ * Whose turn it is says fair.c. Loop thread. */
 #include "state.h"
+
+#include <string.h>
 
 enum {
     LAC__RETRY_MIN_MS = 500,
@@ -34,8 +36,7 @@ uint32_t lac__queue_retry_ms(const lac_core *core)
 
 /* ---- admission ---- */
 
-lac_status lac__queue_admit(lac_core *core, const lac__stream_key *key, uint64_t tokens,
-                            uint32_t *retry_after_ms)
+lac_status lac__queue_admit(const lac_core *core, const lac__stream_key *key, uint64_t tokens)
 {
     size_t count = core->queue.count - core->batch_queued;
     uint64_t waiting = core->queue_tokens - core->batch_tokens;
@@ -45,10 +46,7 @@ lac_status lac__queue_admit(lac_core *core, const lac__stream_key *key, uint64_t
         full = true;
     if (lac__is_batch(key))
         full = lac__batch_admit(core, tokens) != LAC_OK;
-    if (!full)
-        return LAC_OK;
-    *retry_after_ms = lac__queue_retry_ms(core);
-    return LAC_BUSY;
+    return full ? LAC_BUSY : LAC_OK;
 }
 
 int64_t lac__queue_order_ms(const lac_core *core, int32_t priority)
@@ -57,13 +55,9 @@ int64_t lac__queue_order_ms(const lac_core *core, int32_t priority)
     return (int64_t)core->now_ms - (int64_t)priority * LAC_PRIORITY_MS;
 }
 
-uint64_t lac__queue_wait_ms(const lac_core *core, int32_t priority)
+uint64_t lac__queue_wait_ms(const lac_core *core, const lac__tenant *tenant, int32_t priority)
 {
-    int64_t order_ms = lac__queue_order_ms(core, priority);
-    uint64_t ahead = core->queue.count;
-    for (const lac__request *r = core->queue.tail; r && r->order_ms > order_ms; r = r->prev)
-        ahead--;
-    return time_of(core, ahead);
+    return time_of(core, lac__fair_ahead(core, tenant, lac__queue_order_ms(core, priority)));
 }
 
 /* ---- dispatch ---- */
@@ -91,6 +85,7 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
                        .input_type = lac__path_input(&r->fingerprint),
                        .shadow = r->shadow,
                    }};
+    memcpy(msg.body.dispatch.cache_salt, r->tenant->salt, sizeof r->tenant->salt);
     if (r->class)
         msg.body.dispatch.class_digest = r->class->facts.digest;
     lac_status status = lac__group_send(core, group, LAC_MSG_DISPATCH, &msg);
@@ -139,29 +134,44 @@ static lac__group *find_group(lac_core *core, lac__request *r, lac__choice *choi
     return group;
 }
 
-/* May free the record (refused): the caller has taken its successor already. */
-static void place(lac_core *core, lac__request *r)
+/* False when there is still no such model, or it may not have it and is gone. */
+static bool know_model(lac_core *core, lac__request *r)
 {
-    if (!r->served) {
-        r->served = lac__registry_model(core, r->model);
-        if (!r->served)
-            return;
+    r->served = lac__models_named(core, r->model);
+    if (!r->served)
+        return false;
+    if (lac__tenant_may_use(r->tenant, r->served->name)) {
         lac__delivery_flush(core, r); /* the name is known now: ACCEPTED */
+        return true;
     }
+    r->cause = LAC_CAUSE_DENIED;
+    lac__record_refuse(core, r, LAC__OUTCOME_INVALID, LAC_EREFUSED, 0,
+                       "model is \"%s\", which tenant \"%s\" may not use", r->served->name,
+                       r->tenant->rules.name);
+    return false;
+}
+
+bool lac__queue_ready(lac_core *core, lac__request *r)
+{
+    if (!r->served && !know_model(core, r))
+        return false;
     if (r->orphan || r->served->blocked)
-        return;
+        return false;
     if (r->deadline_ms && core->now_ms >= r->deadline_ms) {
         lac__record_refuse(core, r, LAC__OUTCOME_DEADLINE, LAC_EDEADLINE, 0,
                            "deadline_ms is %llu, over before a worker was free",
                            (unsigned long long)(r->deadline_ms - r->arrived_ms));
-        return;
+        return false;
     }
     lac__hold hold = lac__recovery_hold(core, r);
     if (hold == LAC__HOLD_GIVE_UP)
         lac__record_refuse(core, r, LAC__OUTCOME_LOST, LAC_BUSY, lac__queue_retry_ms(core),
                            "the budget for retries was spent for %d ms", LAC_RETRY_WAIT_MS);
-    if (hold != LAC__HOLD_NONE)
-        return;
+    return hold == LAC__HOLD_NONE;
+}
+
+bool lac__queue_place(lac_core *core, lac__request *r)
+{
     if (!r->decided && r->served->ready)
         lac__path_decide(core, r);
     for (;;) {
@@ -171,13 +181,13 @@ static void place(lac_core *core, lac__request *r)
             /* A suspect waits for a group without one, what began as a class for a group that has
              * it; others need not wait for them. */
             r->served->blocked = !lac__recovery_suspect(r) && !r->class;
-            return;
+            return false;
         }
         lac_status status = dispatch(core, r, group);
         if (status == LAC_OK) {
             r->choice = choice;
             explain(core, r);
-            return;
+            return true;
         }
         if (status == LAC_BUSY || status == LAC_AGAIN) {
             group->blocked_until_ms = core->now_ms + LAC__BLOCKED_MS;
@@ -186,7 +196,7 @@ static void place(lac_core *core, lac__request *r)
             lac__record_refuse(core, r, LAC__OUTCOME_ERROR, status, 0,
                                "the request does not fit one message to a worker (%s)",
                                lac_status_name(status));
-            return;
+            return false;
         }
     }
 }
@@ -198,8 +208,6 @@ void lac__queue_pump(lac_core *core)
     core->pump = false;
     for (size_t i = 0; i < core->models_count; i++)
         core->models[i].blocked = false;
-    for (lac__request *r = core->queue.head, *next; r; r = next) {
-        next = r->next;
-        place(core, r);
-    }
+    lac__fair_pass(core, false);
+    lac__fair_pass(core, true);
 }

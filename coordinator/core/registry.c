@@ -25,13 +25,11 @@ static lac__rank *find_rank(const lac_core *core, uint64_t peer)
     return rank;
 }
 
-lac__model *lac__registry_model(lac_core *core, const char *name)
+lac__model *lac__registry_model(const lac_core *core, const char *name)
 {
-    if (!*name)
-        return core->models_count ? &core->models[0] : NULL;
     for (size_t i = 0; i < core->models_count; i++)
         if (!strcmp(core->models[i].name, name))
-            return &core->models[i];
+            return (lac__model *)&core->models[i]; /* the core's own, whoever asks */
     return NULL;
 }
 

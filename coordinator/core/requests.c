@@ -50,6 +50,7 @@ static void leave(lac_core *core, lac__request *r)
     switch (r->state) {
     case LAC__REQUEST_QUEUED:
         list_remove(&core->queue, r);
+        lac__fair_remove(core, r);
         LAC_ASSERT(core->queue_tokens >= r->tokens_estimate);
         core->queue_tokens -= r->tokens_estimate;
         lac__batch_queued(core, r, -1);
@@ -76,6 +77,7 @@ void lac__record_to_queue(lac_core *core, lac__request *r)
     r->state = LAC__REQUEST_QUEUED;
     r->nobody_ms = 0;
     list_insert(&core->queue, r);
+    lac__fair_add(core, r);
     core->queue_tokens += r->tokens_estimate;
     lac__batch_queued(core, r, 1);
     core->pump = true;
@@ -124,7 +126,7 @@ static uint64_t submit_bytes(const lac_submit *submit)
            submit->sampling.grammar_length;
 }
 
-static uint64_t estimate_tokens(const lac_prompt *p)
+uint64_t lac__record_tokens(const lac_prompt *p)
 {
     /* Four bytes a token is what English text gives; template tokens about eight a message. */
     uint64_t tokens = p->ids_count + (uint64_t)8 * p->messages_count;
@@ -153,7 +155,7 @@ static void copy_input(lac__request *r, const lac_submit *submit)
 }
 
 lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
-                                 const lac_submit *submit)
+                                 const lac_submit *submit, lac__tenant *tenant)
 {
     LAC_ASSERT(HASH_COUNT(core->by_id) < LAC_REQUESTS_MAX);
     uint64_t bytes = submit_bytes(submit);
@@ -169,16 +171,18 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     lac__copy_text(r->model, sizeof r->model, submit->model);
     copy_input(r, submit);
     r->echo = submit->echo;
-    r->tokens_estimate = estimate_tokens(&r->prompt);
+    r->tokens_estimate = lac__record_tokens(&r->prompt);
     r->arrived_ms = core->now_ms;
-    r->order_ms = lac__queue_order_ms(core, submit->priority);
+    r->tenant = tenant;
+    if (tenant)
+        tenant->records++;
+    r->service = submit->service;
+    r->order_ms = lac__queue_order_ms(core, tenant ? lac__tenant_priority(tenant, submit) : 0);
     if (lac__is_batch(key))
         r->order_ms += LAC__BATCH_BEHIND_MS;
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;
-    lac__prefix_take(lac__hash_bytes(core->hash_seed, r->model, strlen(r->model)), &r->prompt,
-                     &r->prefix);
     r->content = lac__poison_content(core, submit);
     HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
     HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);
@@ -198,6 +202,8 @@ void lac__record_free(lac_core *core, lac__request *r)
     lac__record_charge(core, r, -(int64_t)r->bytes);
     if (r->orphan)
         core->orphans--;
+    if (r->tenant)
+        r->tenant->records--;
     free(r->accepted);
     free(r->memory);
     free(r);
@@ -260,6 +266,7 @@ static void stop_group(lac_core *core, lac__request *r)
 static void count_outcome(lac_core *core, lac__request *r, lac__outcome outcome)
 {
     lac__path_ended(core, r);
+    lac__tenant_ended(core, r);
     lac_metric_add(core->meters.requests[outcome], 1);
     lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);
     if (r->state == LAC__REQUEST_RUNNING) {
@@ -324,6 +331,7 @@ void lac__stream_given_up(lac_core *core, const lac__stream_key *key, const char
 void lac__record_abandon(lac_core *core, lac__request *r)
 {
     if (r->end == LAC__END_NONE) {
+        lac__feedback_left(core, r);
         stop_group(core, r);
         count_outcome(core, r, LAC__OUTCOME_CANCEL);
     }

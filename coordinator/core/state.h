@@ -5,10 +5,10 @@
  * Who owns what: registry.c the groups, ranks and sessions; verdict.c what
  * silence means; breaker.c groups that fail; requests.c the records and
  * which of queued / running / done each is in; queue.c admission and the central queue; router.c
- * the choice of a group; recovery.c what happens to requests of a group that is gone; poison.c
- * which contents kill; output.c what
- * workers produce; delivery.c what clients get; client.c what clients ask; status.c what people
- * see; fleet.c the groups that are launched for us. */
+ * the choice of a group; tenant.c rights and quotas; fair.c whose turn it is; recovery.c what
+ * happens to requests of a group that is gone; poison.c which contents kill; output.c what workers
+ * produce; delivery.c what clients get; client.c what clients ask; status.c what people see;
+ * fleet.c the groups that are launched for us. */
 #ifndef LAC_CORE_STATE_H
 #define LAC_CORE_STATE_H
 
@@ -30,6 +30,7 @@ typedef struct lac__request lac__request;
 typedef struct lac__group lac__group;
 typedef struct lac__class lac__class;
 typedef struct lac__model lac__model;
+typedef struct lac__tenant lac__tenant;
 
 /* ---- intrusive lists of requests: each record is in exactly one ---- */
 
@@ -37,6 +38,41 @@ typedef struct {
     lac__request *head, *tail;
     size_t count;
 } lac__list;
+
+/* ---- tenants ---- */
+
+typedef struct {
+    uint64_t limit; /* a minute; 0 = none */
+    int64_t level;  /* in 1/60000 of one; below 0 is debt */
+    uint64_t at_ms;
+} lac__bucket;
+
+typedef enum {
+    LAC__QUOTA_REQUESTS,
+    LAC__QUOTA_TOKENS,
+    LAC__QUOTA_CONCURRENCY,
+    LAC__QUOTA_DENIED,
+    LAC__QUOTAS
+} lac__quota_kind;
+
+struct lac__tenant {
+    UT_hash_handle hh; /* by its name */
+    lac_tenant rules;
+    uint8_t salt[16]; /* of cached prefixes; zero without a name */
+    lac__bucket requests, tokens;
+    uint32_t records;         /* that point here */
+    uint32_t live;            /* of them queued or running */
+    lac__list queue;          /* linked by kin_prev, kin_next */
+    lac__tenant *prev, *next; /* among those that wait */
+    lac__request *cursor;     /* during a pass: the next to look at */
+    int64_t lacks;            /* and what it has too little for that one */
+    int64_t deficit;          /* tokens of work it may still send */
+};
+
+/* How deep a request may go: usually, and while the server is saturated. */
+typedef struct {
+    lac_tier usual, brownout;
+} lac__tiers;
 
 /* ---- models and their classes ---- */
 
@@ -57,6 +93,11 @@ struct lac__model {
     int64_t created_s;
     uint32_t ready; /* READY groups that serve it */
     bool blocked;   /* during one pass over the queue: no group has room */
+    struct {
+        bool on;
+        uint64_t since_ms;   /* since when it looks the other way; 0 = it does not */
+        double busy, thrift; /* share of slots in use; cost of what it runs, without it: 1 */
+    } brownout;
     lac__class *classes[LAC_MODEL_CLASSES_MAX];
     uint32_t classes_count;
     char forced[LAC_NAME_MAX + 1]; /* every request runs as that class; "" = as it is decided */
@@ -243,6 +284,11 @@ struct lac__request {
     bool echo;
     lac__fingerprint fingerprint; /* of the prompt, from admission on */
     lac_digest fingerprint_key;
+    lac__tenant *tenant;               /* NULL for the record of a refusal */
+    lac__request *kin_prev, *kin_next; /* QUEUED: of its tenant's queue */
+    int64_t work;                      /* it was charged when it was dispatched first */
+    uint64_t reserved;                 /* of its tenant's tokens */
+    lac_service service;
     uint64_t tokens_estimate, bytes;
     uint64_t arrived_ms, deadline_ms; /* absolute; 0 = none */
     int64_t order_ms;                 /* its place in the queue: arrival, moved by priority */
@@ -297,6 +343,7 @@ struct lac__request {
     lac__end end;
     lac_finish finish;
     lac_status status;
+    lac_cause cause;
     uint32_t retry_after_ms;
     char reason[LAC_REASON_MAX + 1];
 };
@@ -316,6 +363,19 @@ typedef enum {
     LAC__OUTCOMES
 } lac__outcome;
 
+/* Of the records, those kept for refusals that find their client's queue full. */
+enum { LAC__REFUSALS_KEPT = LAC_REQUESTS_MAX / 16 };
+
+/* Why a request is not let in. */
+typedef struct {
+    lac__outcome outcome;
+    lac_status status;
+    uint32_t retry_after_ms;
+    lac_cause cause;
+    lac__tenant *tenant; /* NULL: not known */
+    char reason[LAC_REASON_MAX + 1];
+} lac__refusal;
+
 typedef struct {
     lac_metric *requests[LAC__OUTCOMES];
     lac_metric *groups[LAC__GROUP_STATES];
@@ -324,6 +384,8 @@ typedef struct {
     lac_metric *given_up;
     lac_metric *ttft, *queue_wait, *duration;
     lac_metric *prompt_tokens, *cached_tokens, *output_tokens;
+    lac_metric *quotas[LAC__QUOTAS], *routed;
+    lac_metric *brownouts, *brownout, *browned;
     lac_metric *sheds, *freezes, *frozen, *breaker_opens, *breakers_open;
     lac_metric *budget_waits, *forgiven, *guarded, *quarantined, *quarantine_size;
     lac_metric *duplicates, *stale, *fenced, *protocol_errors, *moves, *reregisters;
@@ -402,6 +464,8 @@ typedef struct {
     uint64_t request;
     lac__fingerprint fingerprint;
     char class_name[LAC_NAME_MAX + 1], group[LAC_NAME_MAX + 1], why[LAC_WHY_MAX + 1];
+    char tenant[LAC_NAME_MAX + 1];
+    bool masked, eligible, judged;
 } lac__kept_path;
 
 typedef struct lac__policy lac__policy;
@@ -423,7 +487,8 @@ struct lac_core {
     uint64_t steps;
     bool draining;
 
-    lac__model models[LAC_MODELS_MAX]; /* [0] is the default */
+    lac__model models[LAC_MODELS_MAX]; /* [0] is the default where none is configured */
+    lac_model_names names;
     size_t models_count;
 
     lac__group *groups_head, *groups_tail;
@@ -443,6 +508,10 @@ struct lac_core {
     uint64_t classes_version; /* moves when a class, a certificate, a group or a guard does */
     lac__kept_path kept[LAC_PATHS_KEPT];
     uint32_t kept_next;
+    lac__tenant *tenants; /* uthash by name */
+    lac__tenant *waiting_head, *waiting_tail;
+    lac_tenant *rules;
+    size_t rules_count;
     lac__list queue, done;
     size_t running_count;
     uint32_t batch_queued, batch_running; /* of those, batch items */

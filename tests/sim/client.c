@@ -14,8 +14,15 @@ static lac_plane plane_of(int client)
     return client ? LAC_PLANE_CLIENT : LAC_PLANE_HTTP;
 }
 
+const char *sim_tenant(int client)
+{
+    static const char *const names[] = {NULL, "t1", "t2"};
+    return names[client % 3];
+}
+
 static void send(sim *s, int client, sim_packet *packet)
 {
+    packet->msg.tenant = sim_tenant(client);
     sim_send_to_core(s, plane_of(client), s->clients[client].peer, packet);
 }
 
@@ -47,6 +54,8 @@ static void submit(sim *s, int client)
     if (sim_chance(s, 0.1))
         body->deadline_ms = (uint32_t)sim_between(s, 1, 5000);
     body->priority = (int32_t)sim_between(s, 0, 4) - 2;
+    body->service = (lac_service)sim_between(s, 0, LAC_SERVICES - 1);
+    t->flex = body->service == LAC_SERVICE_FLEX;
     if (sim_chance(s, 0.15))
         snprintf(body->model, sizeof body->model, "m%d", (int)sim_between(s, 0, 2));
     send(s, client, packet);

@@ -47,6 +47,22 @@ MUTATIONS = [
     ("path.c", "> hint_deviation * own_cost", "> 9"),
     ("router.c", "facts->holders && !lac__group_holds(g, r->class)", "false"),
     ("queue.c", "r->accepted_count || r->forced", "false"),
+    ("fair.c", "rounds * LAC__QUANTUM * t->rules.weight;", "rounds * LAC__QUANTUM;"),
+    ("fair.c", "        t->deficit -= work;\n", ""),
+    ("fair.c", "            step_out(core, t);\n            join(core, t);\n", ""),
+    ("fair.c", "return tried ? -1 : rounds;", "return rounds;"),
+    ("fair.c", "    if (r->work)\n        t->deficit +=", "    if (false)\n        t->deficit +="),
+    ("fair.c", "later != background || ", ""),
+    ("bucket.c", "    b->level -= amount * LAC__UNITS;", ";"),
+    ("bucket.c", "if (passed > missing / b->limit)", "if (true)"),
+    ("tenant.c", "    lac__bucket_take(&t->requests, 1, core->now_ms);\n", ""),
+    ("tenant.c", "(int64_t)used - (int64_t)r->reserved", "0"),
+    ("tenant.c", "    t->live--;\n", ""),
+    ("tenant.c", "return t->rules.models_count == 0;", "return true;"),
+    ("brownout.c", "lasted >= (on ? LAC_BROWNOUT_CALM_MS : LAC_BROWNOUT_RISE_MS)", "true"),
+    ("brownout.c", "bool other = on ? relaxed && !urgent :", "bool other = on ? false :"),
+    ("brownout.c", "model->brownout.busy < fits * model->brownout.thrift", "true"),
+    ("path.c", "model->brownout.on ? tiers.brownout : tiers.usual", "tiers.brownout"),
     ("classes.c", "    if (--c->holders)\n        return;\n", "    c->holders--;\n"),
 ]
 
@@ -73,6 +89,7 @@ class Build:
         self.tests = [self.object(p) for p in sorted(glob.glob(source + "/tests/unit/core/*.c"))]
         self.sim = [self.object(source + "/tests/sim/" + name)
                     for name in ("sim.c", "world.c", "worker.c", "client.c")]
+        self.tenants = [self.object(source + "/tests/sim/tenants.c")]
 
     def object(self, path):
         out = os.path.join(self.room, path.replace("/", "_") + ".o")
@@ -85,7 +102,11 @@ class Build:
         test, sim = os.path.join(self.room, "test"), os.path.join(self.room, "sim")
         subprocess.run(self.link + objects + self.tests + libraries + ["-o", test], check=True)
         subprocess.run(self.link + objects + self.sim + libraries + ["-o", sim], check=True)
-        return run([test]) and run([sim, "--seeds", "60"])
+        if not (run([test]) and run([sim, "--seeds", "60"])):
+            return False
+        tenants = os.path.join(self.room, "tenants")
+        subprocess.run(self.link + objects + self.tenants + libraries + ["-o", tenants], check=True)
+        return run([tenants, "--seeds", "3"])
 
     def mutant_holds(self, name, old, new):
         path = os.path.join(self.core, name)

@@ -58,6 +58,8 @@ static bool everything_happened(void)
         {"class kept over a move", totals.kept},
         {"class given up in a move", totals.fell},
         {"shadow scores", totals.shadows},
+        {"refused by quota", totals.quotas},
+        {"served deeper", totals.browned},
     };
     bool all = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

@@ -111,6 +111,7 @@ typedef struct {
     uint32_t max_tokens;
     bool accepted, ended, cancelled, gone;
     bool structured;          /* its prompt is a table, else prose */
+    bool flex;                /* as deep as its tenant may go */
     bool dispatched, in_full; /* once; once without a class */
     uint8_t class;            /* of its first dispatch */
     uint32_t next_pos, text_length, credit;
@@ -127,6 +128,8 @@ typedef struct {
 void sim_client_act(sim *s, int client);
 lac_status sim_client_take(sim *s, const lac_action *action);
 void sim_client_heal(sim *s);
+/* The name of a client's key; NULL = it has none. */
+const char *sim_tenant(int client);
 void sim_client_check_ended(const sim *s);
 
 struct sim {
@@ -147,14 +150,15 @@ struct sim {
     uint64_t peers_made;
     sim_stream streams[SIM_STREAMS_MAX];
     size_t streams_count;
-    double fault_rate; /* 0 … 1 */
+    double fault_rate;   /* 0 … 1 */
+    lac_tenant rules[2]; /* of "t1" and "t2" */
 };
 
 /* What a run did, summed over runs, so that a run in which nothing happens is noticed. */
 typedef struct {
     uint64_t events, streams, tokens, stopped, length, cancelled, refused[LAC_EINTERNAL + 1];
     double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost, freezes,
-        forgiven, sheds, as_class, kept, fell, shadows;
+        forgiven, sheds, as_class, kept, fell, shadows, quotas, browned;
 } sim_totals;
 extern sim_totals totals;
 

@@ -156,6 +156,14 @@ static uint64_t number_of(const lac_prompt *prompt)
     return strtoull(text, NULL, 10);
 }
 
+/* Rules may change while a request waits, so the more generous of both ends counts. */
+static lac_tier deepest(const sim *s, const sim_stream *t)
+{
+    const char *name = sim_tenant(t->client);
+    const lac_tenant *rules = name ? &s->rules[name[1] - '1'] : NULL;
+    return rules && (rules->brownout || t->flex) ? LAC_TIER_ECONOMY : LAC_TIER_STANDARD;
+}
+
 /* A class never serves a type or a tier it may not, runs where it is, and is kept over moves or
  * given up for good. */
 static void check_class(sim *s, sim_stream *t, const sim_worker *w, const lac_dispatch *d)
@@ -166,7 +174,7 @@ static void check_class(sim *s, sim_stream *t, const sim_worker *w, const lac_di
     if (class) {
         LAC_ASSERT(class <= SIM_CLASSES && (w->classes >> (class - 1) & 1));
         lac_tier tier = sim_class(class - 1).serves[type].tier;
-        LAC_ASSERT(tier != LAC_TIER_NONE && tier <= LAC_TIER_STANDARD);
+        LAC_ASSERT(tier != LAC_TIER_NONE && tier <= deepest(s, t));
         LAC_ASSERT(!t->in_full);
         LAC_ASSERT(!t->dispatched || class == t->class);
     }
@@ -177,7 +185,6 @@ static void check_class(sim *s, sim_stream *t, const sim_worker *w, const lac_di
     t->class = t->dispatched ? t->class : class;
     t->dispatched = true;
     t->in_full = !class;
-    (void)s;
 }
 
 /* A worker gets the fields it acts on; what a replay brings is checked here, where it still lives.
@@ -246,6 +253,26 @@ void sim_core_step(sim *s, lac_event event)
         lac_core_audit(s->core);
 }
 
+/* "t1" allows brownouts, "t2" has quotas that it meets; the rest has no rules of its own. */
+static void set_tenants(sim *s)
+{
+    for (int i = 0; i < 2; i++) {
+        lac_tenant *t = &s->rules[i];
+        *t = lac_tenant_default(i ? "t2" : "t1");
+        t->weight = (uint32_t)sim_between(s, 1, 9);
+        t->has_tier_max = true;
+        t->tier_max = LAC_TIER_ECONOMY;
+        t->brownout = i == 0;
+        t->priority_max = (int32_t)sim_between(s, 0, 4) - 2;
+    }
+    s->rules[1].requests_minute = sim_between(s, 0, 1) * sim_between(s, 5, 100);
+    s->rules[1].tokens_minute = sim_between(s, 0, 1) * sim_between(s, 100, 5000);
+    s->rules[1].concurrency = (uint32_t)(sim_between(s, 0, 1) * sim_between(s, 1, 6));
+    lac_error err;
+    lac_status status = lac_core_set_tenants(s->core, s->now, s->rules, 2, &err);
+    LAC_ASSERT(status == LAC_OK);
+}
+
 /* ---- the run ---- */
 
 static void deliver_to_worker(sim *s, sim_event *e)
@@ -283,6 +310,8 @@ static void act(sim *s, sim_event *e)
         break;
     case SIM_TICK:
         sim_core_step(s, (lac_event){.kind = LAC_EVENT_TICK, .wall_s = 1700000000});
+        if (sim_chance(s, 0.002))
+            set_tenants(s);
         sim_push(s, 100, (sim_event){.kind = SIM_TICK});
         break;
     case SIM_WORKER_STEP:
@@ -319,17 +348,20 @@ static void begin(sim *s, uint64_t seed, bool verbose)
     lac_rng_seed(&s->rng, seed);
     s->fault_rate = sim_chance(s, 0.1) ? 0 : lac_rng_unit(&s->rng);
     s->metrics = lac_metrics_create(512);
-    lac_core_options options = {.epoch = sim_between(s, 1, 1000),
-                                .seed = seed,
-                                .queue_max = (uint32_t)sim_between(s, 2, 64),
-                                .bytes_max = sim_chance(s, 0.05) ? 20000 : 0,
-                                .policy = sim_chance(s, 0.6) ? (sim_chance(s, 0.5) ? "round-robin" : "cost") : NULL,
-                                .tier_max = LAC_TIER_STANDARD,
-                                .shadow_share = 0.3,
-                                .note = note,
-                                .note_arg = s};
+    lac_core_options options = {
+        .epoch = sim_between(s, 1, 1000),
+        .seed = seed,
+        .queue_max = (uint32_t)sim_between(s, 2, 64),
+        .bytes_max = sim_chance(s, 0.05) ? 20000 : 0,
+        .policy = sim_chance(s, 0.6) ? (sim_chance(s, 0.5) ? "round-robin" : "cost") : NULL,
+        .tier_max = LAC_TIER_STANDARD,
+        .shadow_share = 0.3,
+        .brownout_ms = (uint32_t)sim_between(s, 0, 1) * 300,
+        .note = note,
+        .note_arg = s};
     s->core = lac_core_create(&options, s->metrics, sink, s);
     LAC_ASSERT(s->core);
+    set_tenants(s);
     s->workers_count = (int)sim_between(s, 1, SIM_WORKERS_MAX);
     s->clients_count = (int)sim_between(s, 1, SIM_CLIENTS_MAX);
     sim_push(s, 0, (sim_event){.kind = SIM_TICK});
@@ -368,6 +400,10 @@ static void add_totals(const sim *s)
     totals.freezes += count(s, "lacuna_verdict_freezes_total", "");
     totals.forgiven += count(s, "lacuna_crash_doubts_forgiven_total", "");
     totals.sheds += count(s, "lacuna_predicted_sheds_total", "");
+    totals.quotas += count(s, "lacuna_quota_refusals_total", "quota=\"requests\"") +
+                     count(s, "lacuna_quota_refusals_total", "quota=\"tokens\"") +
+                     count(s, "lacuna_quota_refusals_total", "quota=\"concurrency\"");
+    totals.browned += count(s, "lacuna_brownout_requests_total", "");
     totals.lost += count(s, "lacuna_requests_total", "outcome=\"lost\"");
 }
 

@@ -48,6 +48,7 @@ static void record_worker(sent *s, const lac_msg *msg)
         s->class_digest = d->class_digest;
         s->input_type = d->input_type;
         s->shadow = d->shadow;
+        memcpy(s->cache_salt, d->cache_salt, sizeof s->cache_salt);
         copy_span(s->text, sizeof s->text,
                   d->prompt.kind == LAC_PROMPT_CHAT ? d->prompt.messages[0].content
                                                     : d->prompt.text);
@@ -78,6 +79,7 @@ static void record_client(sent *s, const lac_msg *msg)
         s->stream = msg->body.accepted.stream;
         s->request = msg->body.accepted.request;
         snprintf(s->model, sizeof s->model, "%s", msg->body.accepted.model);
+        s->quota = msg->body.accepted.quota;
         break;
     case LAC_MSG_TOKENS:
         s->stream = msg->body.tokens.stream;
@@ -102,6 +104,8 @@ static void record_client(sent *s, const lac_msg *msg)
         s->status = msg->body.refused.status;
         s->retry_after_ms = msg->body.refused.retry_after_ms;
         copy_reason(s, msg->body.refused.reason);
+        s->cause = msg->body.refused.cause;
+        s->quota = msg->body.refused.quota;
         break;
     default: break;
     }
@@ -320,10 +324,15 @@ lac_submit submit_of(uint64_t stream, const char *text)
                         .credit = 100};
 }
 
+void submit_as(bench *b, uint64_t peer, const char *tenant, const lac_submit *body)
+{
+    lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT, .body.submit = *body, .tenant = tenant};
+    event(b, LAC_PLANE_CLIENT, peer, &msg);
+}
+
 void submit(bench *b, uint64_t peer, const lac_submit *body)
 {
-    lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT, .body.submit = *body};
-    event(b, LAC_PLANE_CLIENT, peer, &msg);
+    submit_as(b, peer, NULL, body);
 }
 
 const sent *submit_and_dispatch(bench *b, uint64_t peer, uint64_t stream)

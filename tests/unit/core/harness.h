@@ -32,6 +32,9 @@ typedef struct {
     lac_input_type input_type;
     char class_name[LAC_NAME_MAX + 1], why[LAC_WHY_MAX + 1], mask[64]; /* of an account */
     float skip_rate;
+    lac_cause cause;
+    lac_quota quota;
+    uint8_t cache_salt[16];
 } sent;
 
 typedef struct {
@@ -84,6 +87,7 @@ void output_item(bench *b, uint64_t peer, uint64_t session, const lac_step_item 
 
 lac_submit submit_of(uint64_t stream, const char *text);
 void submit(bench *b, uint64_t peer, const lac_submit *submit);
+void submit_as(bench *b, uint64_t peer, const char *tenant, const lac_submit *submit);
 /* Submits and takes the dispatch. */
 const sent *submit_and_dispatch(bench *b, uint64_t peer, uint64_t stream);
 void cancel(bench *b, uint64_t peer, uint64_t stream);
@@ -99,5 +103,7 @@ TCase *router_case(void);
 TCase *path_case(void);
 TCase *classes_case(void);
 TCase *batch_case(void);
+TCase *tenant_case(void);
+TCase *brownout_case(void);
 
 #endif

@@ -19,6 +19,8 @@
 #include "base/msg.h"
 #include "base/status.h"
 #include "core/jobs.h"
+#include "core/models.h"
+#include "core/tenant.h"
 
 typedef struct lac_core lac_core;
 
@@ -45,9 +47,11 @@ typedef struct {
     const char *policy;       /* routing: "cost" (NULL too), "least-loaded" or "round-robin" */
     const char *http_address; /* shown by status; not copied */
     lac_core_fleet_options fleet;
-    lac_tier tier_max;   /* what certificates must keep to; NONE: requests run in full */
-    double shadow_share; /* of requests that run as a class, scored again in full; 0 … 1 */
-    bool allow_force;    /* clients may force a class, certified or not */
+    lac_tier tier_max;    /* what certificates must keep to; NONE: requests run in full */
+    uint32_t brownout_ms; /* a wait of that long is saturation: tenants that allow it run deeper
+                             classes; 0 = never */
+    double shadow_share;  /* of requests that run as a class, scored again in full; 0 … 1 */
+    bool allow_force;     /* clients may force a class, certified or not */
     /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
     void (*note)(void *note_arg, lac_log_level level, const char *text);
     void *note_arg;
@@ -101,6 +105,18 @@ size_t lac_core_fleet_wanted(const lac_core *core, lac_fleet_group *out, size_t 
  * launcher, LAC_EINVAL beyond what it can have. */
 lac_status lac_core_scale(lac_core *core, uint64_t now_ms, uint32_t groups_min, uint32_t groups_max,
                           lac_error *err);
+/* The rules for tenants from now on, instead of those before; copied. What tenants have used up and
+ * what waits stays. Names differ; a weight is 1 … LAC_TENANT_WEIGHT_MAX. LAC_ETOOBIG, LAC_ENOMEM:
+ * the old ones stay. */
+lac_status lac_core_set_tenants(lac_core *core, uint64_t now_ms, const lac_tenant *rows,
+                                size_t count, lac_error *err);
+/* Default, aliases and rows from now on; copied. LAC_EEXIST: an alias twice; LAC_EINVAL: a type or
+ * task that is none. */
+lac_status lac_core_set_models(lac_core *core, const lac_model_names *names, lac_error *err);
+/* What a tenant (NULL or "": without one) says of an answer, once. LAC_ENOTFOUND: not among the
+ * last that ended, or another's; LAC_EEXIST: said already. */
+lac_status lac_core_feedback(lac_core *core, const char *tenant, uint64_t request, bool good,
+                             lac_error *err);
 /* The guards of classes as text, to be kept over a restart: the version moves when they change. */
 uint64_t lac_core_guards_version(const lac_core *core);
 void lac_core_guards_save(const lac_core *core, lac_buf *out);
@@ -113,9 +129,9 @@ void lac_core_jobs_load(const lac_core *core, lac_jobs_load *out);
 /* At least one READY group, and not draining. */
 bool lac_core_ready(const lac_core *core);
 
-/* The models READY groups serve: calls `each` once a distinct name. */
+/* The models READY groups serve and their aliases: calls `each` once a distinct name. */
 typedef struct {
-    const char *name, *architecture;
+    const char *name, *root, *architecture; /* root: the model that an alias means, or the name */
     uint32_t context_max;
     int64_t created_s; /* wall time the first group came, for /v1/models; from the last tick */
 } lac_core_model;
