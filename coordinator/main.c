@@ -20,8 +20,10 @@
 #include "launching.h"
 #include "link/link.h"
 #include "options.h"
+#include "protection.h"
 #include "runner.h"
 #include "store/store.h"
+#include "tenants.h"
 #include "wire/socket.h"
 
 enum {
@@ -143,7 +145,12 @@ static void add_model(void *arg, const lac_core_model *model)
                    (long long)model->created_s);
     lac_buf_text(list->out, ",\"architecture\":");
     lac_buf_json(list->out, model->architecture, strlen(model->architecture));
-    lac_buf_printf(list->out, ",\"context_max\":%u}", model->context_max);
+    lac_buf_printf(list->out, ",\"context_max\":%u", model->context_max);
+    if (strcmp(model->root, model->name) != 0) {
+        lac_buf_text(list->out, ",\"root\":");
+        lac_buf_json(list->out, model->root, strlen(model->root));
+    }
+    lac_buf_text(list->out, "}");
     list->any = true;
 }
 
@@ -188,6 +195,13 @@ static void http_metrics(void *arg, lac_buf *out)
     lac_metric_set(c->refused_keys, (double)lac_wire_guard_refused(c->wire));
     lac_metric_set(c->uptime, (double)(lac_now_ms() - c->started_ms) / 1000.0);
     lac_metrics_render(c->metrics, out);
+}
+
+static lac_status http_feedback(void *arg, const char *tenant, uint64_t request, bool good,
+                                lac_error *err)
+{
+    coordinator *c = arg;
+    return lac_core_feedback(c->core, tenant, request, good, err);
 }
 
 /* ---- the end ---- */
@@ -259,8 +273,11 @@ static void on_reload(uv_signal_t *handle, int number)
     if (lac_wire_guard_reload(c->wire, &err) != LAC_OK)
         lac_warn("the old list of keys stays: %s", err.text);
     if (c->frontend && lac_frontend_reload(c->frontend, &err) != LAC_OK)
-        lac_warn("the old list of API keys stays: %s", err.text);
-    lac_info("lists of keys were read again");
+        lac_warn("the old API keys and certificate stay: %s", err.text);
+    if (*c->options.tenants &&
+        lac__tenants_read(c->options.tenants, c->core, core_now(c), &err) != LAC_OK)
+        lac_warn("the old rules of tenants stay: %s", err.text);
+    lac_info("lists of keys and tenants were read again");
 }
 
 /* The launcher is asked before it is told: what it has just lost must not be wanted again unseen.
@@ -370,13 +387,16 @@ static lac_status open_http(coordinator *c, lac_error *err)
                                     .port = c->options.http_port,
                                     .allow_wide = c->options.insecure_wide,
                                     .api_keys = c->options.api_keys,
+                                    .tls_certificate = c->options.tls_cert,
+                                    .tls_key = c->options.tls_key,
                                     .store = c->store};
     lac_frontend_hooks hooks = {.arg = c,
                                 .emit = http_emit,
                                 .ready = http_ready,
                                 .alive = http_alive,
                                 .models = http_models,
-                                .metrics = http_metrics};
+                                .metrics = http_metrics,
+                                .feedback = http_feedback};
     lac_status status =
         lac_frontend_create(&c->loop, &options, &hooks, c->metrics, &c->frontend, err);
     return status == LAC_OK ? LAC_OK : lac_fail_in(err, "http %s", c->options.http);
@@ -415,6 +435,7 @@ static void make_core(coordinator *c)
         .tier_max = c->options.tier_max,
         .shadow_share = c->options.shadow_share,
         .allow_force = c->options.allow_force,
+        .brownout_ms = (uint32_t)c->options.brownout_wait_ms,
         .http_address = c->frontend ? lac_frontend_address(c->frontend) : NULL,
         .fleet = {.groups_max = c->launching ? (uint32_t)c->options.groups_max : 0,
                   .start_min = c->options.groups_start_min,
@@ -470,6 +491,11 @@ static lac_status build(coordinator *c, lac_error *err)
     if (status != LAC_OK)
         return status;
     make_core(c);
+    status = lac_core_set_models(c->core, &c->options.model_names, err);
+    if (status == LAC_OK && *c->options.tenants)
+        status = lac__tenants_read(c->options.tenants, c->core, 0, err);
+    if (status != LAC_OK)
+        return status;
     start_jobs(c);
     start_handles(c);
     return LAC_OK;
@@ -483,8 +509,9 @@ static void announce(const coordinator *c)
     printf("http %s\n", c->frontend ? lac_frontend_address(c->frontend) : "off");
     printf("client-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_CLIENT));
     printf("worker-plane %s\n", lac_link_endpoint(c->link, LAC_PLANE_WORKER));
-    printf("protection %s; http %s\n", *c->options.key ? "keys" : "none, this machine only",
-           *c->options.api_keys ? "API keys, this machine only" : "none, this machine only");
+    lac__protection_print(&c->options, c->frontend ? lac_frontend_address(c->frontend) : NULL,
+                          lac_link_endpoint(c->link, LAC_PLANE_CLIENT),
+                          lac_link_endpoint(c->link, LAC_PLANE_WORKER));
     printf("ready to accept workers\n");
     fflush(stdout);
 }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "core/core.h"
+#include "model_names.h"
 
 #define FIELD(name)  offsetof(lac__options, name)
 #define STRING(name) LAC_OPT_STRING, FIELD(name), sizeof((lac__options *)0)->name
@@ -70,6 +71,21 @@ static const lac_option table[] = {
      "keys that may connect, a line each: worker|client|admin NAME KEY; read again on SIGHUP"},
     {"api-keys", STRING(api_keys), NULL, 0, 0, false, "FILE",
      "HTTP asks for an API key of this list (`lacuna keys api NAME`); read again on SIGHUP"},
+    {"tls-cert", STRING(tls_cert), NULL, 0, 0, false, "FILE",
+     "HTTP speaks TLS with this certificate (PEM, with its chain); read again on SIGHUP"},
+    {"tls-key", STRING(tls_key), NULL, 0, 0, false, "FILE",
+     "its key (PEM, readable by its owner alone)"},
+    {"default-model", STRING(default_model), NULL, 0, 0, false, "NAME",
+     "who names no model gets this one; default: the first that came"},
+    {"model-alias", STRING(model_alias), NULL, 0, 0, false, "\"NAME=MODEL …\"",
+     "other names of models"},
+    {"route", STRING(route), NULL, 0, 0, false, "\"ASKED:TYPE:TASK=MODEL …\"",
+     "sends requests of a type and task to another model while it is served; * = any; the first row "
+     "that fits counts"},
+    {"tenants", STRING(tenants), NULL, 0, 0, false, "FILE",
+     "weights, quotas and tiers of tenants, which are names of keys; read again on SIGHUP"},
+    {"brownout-wait-ms", LAC_OPT_INT, FIELD(brownout_wait_ms), 0, "2000", 0, 3600000, false, "MS",
+     "a wait of that long is saturation: tenants that allow it run deeper classes; 0 = never"},
     {"insecure-wide", LAC_OPT_BOOL, FIELD(insecure_wide), 0, NULL, 0, 0, false, "",
      "allow addresses beyond loopback without keys: for test namespaces only"},
 };
@@ -176,7 +192,12 @@ static lac_status check(lac__options *o, lac_error *err)
     if (!*o->key != !*o->allow)
         return lac_fail(err, LAC_EINVAL, "%s is given without %s: keys need both",
                         *o->key ? "key" : "allow", *o->key ? "allow" : "key");
-    return check_launch(o, err);
+    if (!*o->tls_cert != !*o->tls_key)
+        return lac_fail(err, LAC_EINVAL, "%s is given without %s: TLS needs both",
+                        *o->tls_cert ? "tls-cert" : "tls-key",
+                        *o->tls_cert ? "tls-key" : "tls-cert");
+    lac_status status = lac__model_names_parse(o, err);
+    return status == LAC_OK ? check_launch(o, err) : status;
 }
 
 lac_status lac__options_load(int argc, char **argv, lac__options *out, lac__task *task,

@@ -5,11 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/class.h"
 #include "base/config.h"
 #include "base/limits.h"
-#include "base/class.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "core/models.h"
 
 typedef struct {
     char http[LAC_ENDPOINT_MAX + 1];
@@ -29,7 +30,10 @@ typedef struct {
     bool launch_keep;
     char log_level[16];
     bool log_json;
-    char key[4096], allow[4096], api_keys[4096];
+    char key[4096], allow[4096], api_keys[4096], tenants[4096];
+    char tls_cert[4096], tls_key[4096];
+    char default_model[LAC_MODEL_NAME_MAX + 1], model_alias[4096], route[4096];
+    int64_t brownout_wait_ms;
     bool insecure_wide;
     char jobs[16];
     int64_t jobs_bytes, jobs_days;
@@ -42,6 +46,7 @@ typedef struct {
     uint32_t groups_start_min, groups_start_max;
     lac_log_level level;
     lac_tier tier_max;
+    lac_model_names model_names;
 } lac__options;
 
 /* What the program is to do: run, or print something and end. */

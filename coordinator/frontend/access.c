@@ -86,16 +86,16 @@ void lac__access_free(lac__access **access)
     *access = NULL;
 }
 
-bool lac__access_allows(const lac__access *access, const char *key)
+const char *lac__access_name(const lac__access *access, const char *key)
 {
     lac_digest given;
-    unsigned found = 0;
+    size_t found = 0; /* 1 + its place */
     lac_sha256(key, strlen(key), &given);
     for (size_t i = 0; i < access->count; i++) {
         unsigned differ = 0;
         for (size_t k = 0; k < sizeof given.bytes; k++)
             differ |= access->entries[i].digest.bytes[k] ^ given.bytes[k];
-        found |= differ == 0;
+        found |= (0 - (size_t)(differ == 0)) & (i + 1);
     }
-    return found;
+    return found ? access->entries[found - 1].name : NULL;
 }

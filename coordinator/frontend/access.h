@@ -2,8 +2,6 @@
 #ifndef LAC__FRONTEND_ACCESS_H
 #define LAC__FRONTEND_ACCESS_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
 
 typedef struct lac__access lac__access;
@@ -12,7 +10,8 @@ typedef struct lac__access lac__access;
  * most LAC_ALLOWED_MAX; a name or hash twice is an error. */
 lac_status lac__access_load(const char *path, lac__access **out, lac_error *err);
 void lac__access_free(lac__access **access);
-/* The time it takes does not tell how much of a key was right, nor which. */
-bool lac__access_allows(const lac__access *access, const char *key);
+/* Whose key it is; NULL for one that is not known. The time it takes does not tell how much of a
+ * key was right, nor which. */
+const char *lac__access_name(const lac__access *access, const char *key);
 
 #endif

@@ -265,6 +265,30 @@ static bool read_stream_options(lac__parse *parse, const lac__field *field, cons
     return true;
 }
 
+/* OpenAI's names; what each means here is in the README. */
+static bool read_service(lac__parse *parse, const lac__field *field, const json_t *value)
+{
+    static const struct {
+        const char *name;
+        lac_service service;
+    } names[] = {{"auto", LAC_SERVICE_AUTO},
+                 {"scale", LAC_SERVICE_AUTO},
+                 {"default", LAC_SERVICE_STANDARD},
+                 {"flex", LAC_SERVICE_FLEX},
+                 {"priority", LAC_SERVICE_PRIORITY}};
+    if (!json_is_string(value))
+        return lac__bad_type(parse, field->name, value, "a string");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(json_string_value(value), names[i].name)) {
+            parse->out->submit.service = names[i].service;
+            return true;
+        }
+    return lac__problem_set(parse->problem, 400, "invalid_value", field->name,
+                            "service_tier is \"%.40s\", allowed: auto, default, flex, priority, "
+                            "scale",
+                            json_string_value(value));
+}
+
 static bool read_ignored(lac__parse *parse, const lac__field *field, const json_t *value)
 {
     (void)parse, (void)field, (void)value;
@@ -337,11 +361,11 @@ static const lac__field fields[] = {
     {"suffix", COMPLETION, lac__read_suffix, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},
+    {"service_tier", BOTH, read_service, 0, 0, 0, false},
     /* They change nothing in the answer. */
     {"user", BOTH, read_ignored, 0, 0, 0, false},
     {"metadata", BOTH, read_ignored, 0, 0, 0, false},
     {"store", BOTH, read_ignored, 0, 0, 0, false},
-    {"service_tier", BOTH, read_ignored, 0, 0, 0, false},
     {"prompt_cache_key", BOTH, read_ignored, 0, 0, 0, false},
     {"prompt_cache_retention", BOTH, read_ignored, 0, 0, 0, false},
     {"safety_identifier", BOTH, read_ignored, 0, 0, 0, false},

@@ -61,6 +61,7 @@ static void on_closed(uv_handle_t *handle)
     lac_buf_free(&conn->hold);
     lac_buf_free(&conn->out[0]);
     lac_buf_free(&conn->out[1]);
+    lac__tls_conn_free(&conn->tls);
     free(conn);
     frontend->conns_count--;
     frontend->handles--;
@@ -123,7 +124,9 @@ static void resume(lac__conn *conn)
 static void drained(lac__conn *conn)
 {
     if (conn->stage == LAC__CONN_LINGER) {
-        if (conn->eof) {
+        if (conn->tls && lac__tls_bye(conn->tls)) {
+            lac__conn_flush(conn); /* and back here */
+        } else if (conn->eof) {
             lac__conn_close(conn);
         } else if (!conn->shutting) {
             conn->shutting = true;
@@ -159,9 +162,11 @@ static void on_written(uv_write_t *write, int status)
 void lac__conn_flush(lac__conn *conn)
 {
     lac_buf *out = &conn->out[conn->filling];
-    if (conn->stage == LAC__CONN_CLOSING || conn->writing || out->length == 0)
+    bool records = conn->tls && lac__tls_waits(conn->tls);
+    if (conn->stage == LAC__CONN_CLOSING || conn->writing || (out->length == 0 && !records))
         return;
-    if (out->overflow) { /* beyond every bound of what is appended: only a bug comes here */
+    if (out->overflow || (conn->tls && !lac__tls_seal(conn->tls, out)) ||
+        out->overflow) { /* beyond every bound of what is appended: only a bug comes here */
         lac__conn_close(conn);
         return;
     }
@@ -268,7 +273,9 @@ static void check_key(lac__conn *conn)
     lac_frontend *frontend = conn->frontend;
     lac__request *request = &conn->request;
     bool open = !frontend->access || (conn->route && conn->route->open);
-    if (!open && !lac__access_allows(frontend->access, request->key)) {
+    const char *name = open ? "" : lac__access_name(frontend->access, request->key);
+    snprintf(conn->tenant, sizeof conn->tenant, "%s", name ? name : "");
+    if (!name) {
         lac_metric_add(frontend->counters.denied, 1);
         lac__problem_set(&request->problem, 401, "invalid_api_key", NULL, "%s",
                          request->key[0] ? "this API key is not known here"
@@ -359,6 +366,51 @@ static void on_end(lac__conn *conn, ssize_t error)
         lac__conn_close(conn);
 }
 
+static void on_bytes(lac__conn *conn, const char *data, size_t length)
+{
+    conn->fresh = false;
+    if (conn->stage == LAC__CONN_LINGER)
+        return;
+    if (conn->hold.length > 0 || busy(conn)) {
+        if (!lac_buf_add(&conn->hold, data, length)) {
+            lac__count_disconnect(conn->frontend, "pipelined");
+            lac__conn_close(conn);
+        }
+        return;
+    }
+    take(conn, data, length);
+}
+
+static void note_established(lac__conn *conn)
+{
+    if (conn->established || !lac__tls_established(conn->tls))
+        return;
+    conn->established = true;
+    conn->since_ms = lac__frontend_now(conn->frontend);
+    lac_metric_add(conn->frontend->counters.handshakes, 1);
+}
+
+/* Records in, plain bytes on; what TLS has to answer by itself goes out at once. */
+static void on_records(lac__conn *conn, const char *data, size_t length)
+{
+    char plain[16384]; /* of one record */
+    lac__tls_result result = LAC__TLS_BYTES;
+    lac__tls_take(conn->tls, data, length);
+    while (result == LAC__TLS_BYTES && conn->stage != LAC__CONN_CLOSING) {
+        result = lac__tls_next(conn->tls, plain, sizeof plain, &length);
+        note_established(conn);
+        if (result == LAC__TLS_BYTES)
+            on_bytes(conn, plain, length);
+    }
+    lac__conn_flush(conn);
+    if (result == LAC__TLS_BYE && conn->stage != LAC__CONN_CLOSING) {
+        on_end(conn, UV_EOF);
+    } else if (result == LAC__TLS_BAD) {
+        lac_metric_add(conn->frontend->counters.handshakes_failed, !conn->established);
+        lac__conn_close(conn);
+    }
+}
+
 static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 {
     lac__conn *conn = stream->data;
@@ -368,18 +420,11 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
         on_end(conn, nread);
         return;
     }
-    conn->fresh = false;
     lac_metric_add(conn->frontend->counters.received, (double)nread);
-    if (conn->stage == LAC__CONN_LINGER)
-        return;
-    if (conn->hold.length > 0 || busy(conn)) {
-        if (!lac_buf_add(&conn->hold, buf->base, (size_t)nread)) {
-            lac__count_disconnect(conn->frontend, "pipelined");
-            lac__conn_close(conn);
-        }
-        return;
-    }
-    take(conn, buf->base, (size_t)nread);
+    if (conn->tls)
+        on_records(conn, buf->base, (size_t)nread);
+    else
+        on_bytes(conn, buf->base, (size_t)nread);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -428,8 +473,19 @@ void lac__conn_start(lac__conn *conn)
         lac__conn_close(conn);
         return;
     }
+    bool many = frontend->conns_count > options->connections_max;
+    conn->established = !frontend->tls;
+    if (frontend->tls) {
+        /* Whoever is one too many is not worth a handshake. */
+        conn->tls = many || same_address(conn) > options->per_address_max
+                        ? NULL
+                        : lac__tls_accept(frontend->tls);
+        if (!conn->tls)
+            lac__conn_close(conn);
+        return;
+    }
     lac__problem problem;
-    if (frontend->conns_count > options->connections_max)
+    if (many)
         lac__problem_set(&problem, 503, "too_many_connections", NULL,
                          "more than %u connections are open, the most allowed",
                          options->connections_max);
@@ -463,6 +519,11 @@ static void tick_request(lac__conn *conn, uint64_t now_ms)
             request->body_seen < (waited_ms - grace_ms) * LAC_HTTP_BODY_RATE_MIN / 1000)
             time_out(conn, "body comes slower than 1024 bytes a second after its grace time",
                      options->body_grace_ms);
+    } else if (!conn->established) {
+        if (waited_ms > options->header_ms) {
+            lac_metric_add(conn->frontend->counters.handshakes_late, 1);
+            lac__conn_close(conn);
+        }
     } else if (request->first || request->blank_lines) {
         if (waited_ms > options->header_ms)
             time_out(conn, "head of the request did not come in time", options->header_ms);

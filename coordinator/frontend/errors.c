@@ -16,6 +16,7 @@ static const struct {
     {200, "OK", ""},
     {400, "Bad Request", "invalid_request_error"},
     {401, "Unauthorized", "invalid_request_error"},
+    {403, "Forbidden", "invalid_request_error"},
     {404, "Not Found", "invalid_request_error"},
     {405, "Method Not Allowed", "invalid_request_error"},
     {408, "Request Timeout", "invalid_request_error"},
@@ -105,6 +106,17 @@ void lac__problem_from_status(lac__problem *problem, lac_status status, uint32_t
                      reason && *reason ? reason : lac_status_name(status));
     if (http == 429 || http == 503)
         problem->retry_after_ms = retry_after_ms;
+}
+
+void lac__problem_cause(lac__problem *problem, lac_cause cause)
+{
+    if (cause == LAC_CAUSE_QUOTA) {
+        problem->code = "rate_limit_exceeded";
+    } else if (cause == LAC_CAUSE_DENIED) {
+        problem->http = 403;
+        problem->code = "permission_denied";
+        problem->retry_after_ms = 0;
+    }
 }
 
 static void text_or_null(lac_buf *out, const char *text)

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/msg.h"
 #include "base/status.h"
 
 typedef struct {
@@ -23,6 +24,9 @@ bool lac__problem_set(lac__problem *problem, int http, const char *code, const c
 /* The table lac_status → HTTP status and code, for what the core refused. */
 void lac__problem_from_status(lac__problem *problem, lac_status status, uint32_t retry_after_ms,
                               const char *reason);
+
+/* What the core's cause says more exactly than its status: code, and 403 instead of 503. */
+void lac__problem_cause(lac__problem *problem, lac_cause cause);
 
 /* Appends {"error":{"message":…,"type":…,"param":…,"code":…}}. */
 void lac__problem_json(const lac__problem *problem, lac_buf *out);

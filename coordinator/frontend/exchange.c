@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "connection.h"
+#include "quota.h"
 #include "routes.h"
 
 /* ---- turns ---- */
@@ -85,7 +86,7 @@ static void emit_credit(lac__seat *seat)
 /* The choices share everything but their number, which is part of every draw's key. */
 static void act_submit(lac__exchange *x)
 {
-    lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
+    lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT, .tenant = x->conn->tenant};
     msg.body.submit = x->api.submit;
     msg.body.submit.credit = LAC_HTTP_CREDIT;
     const lac__request *asked = &x->conn->request;
@@ -113,11 +114,13 @@ static void put_event(lac__exchange *x, const lac_buf *text)
     x->quiet_ms = lac__frontend_now(x->frontend);
 }
 
-/* Known from the first tokens on: a stream that is opened by a ping does not have them. */
-static void class_headers(const lac__exchange *x, lac_buf *out)
+/* What is left of the quota; and what it ran as, known from the first tokens on: a stream that is
+ * opened by a ping does not have that. */
+static void own_headers(const lac__exchange *x, lac_buf *out)
 {
     enum { SHOWN_MAX = 1024 };
     const lac_run_account *a = &x->account;
+    lac__quota_headers(&x->quota, out);
     if (!x->has_account)
         return;
     size_t length = strlen(x->mask);
@@ -138,7 +141,7 @@ static void act_open(lac__exchange *x)
 {
     lac__response response = lac__conn_response(x->conn);
     lac_buf extra = {0};
-    class_headers(x, &extra);
+    own_headers(x, &extra);
     lac__response_stream(&response, extra.length ? extra.data : "", lac__conn_out(x->conn));
     lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, 200);
@@ -212,7 +215,7 @@ static void act_whole(lac__exchange *x)
     lac__response response = lac__conn_response(x->conn);
     x->keep_alive = response.keep_alive;
     lac_buf extra = {0};
-    class_headers(x, &extra);
+    own_headers(x, &extra);
     lac__response_whole(&response, 200, "application/json", extra.length ? extra.data : "",
                         body->data, body->length, lac__conn_out(x->conn));
     lac_buf_free(&extra);
@@ -245,15 +248,15 @@ static void act_refuse(lac__exchange *x)
 {
     lac__response response = lac__conn_response(x->conn);
     x->keep_alive = response.keep_alive;
-    char extra[48] = "";
-    if (x->problem.retry_after_ms > 0)
-        snprintf(extra, sizeof extra, "Retry-After: %u\r\n",
-                 (x->problem.retry_after_ms + 999) / 1000);
+    lac_buf extra = {0};
+    lac__refusal_headers(&x->problem, &x->quota, &extra);
     lac_buf *body = &x->frontend->scratch;
     lac_buf_clear(body);
     lac__problem_json(&x->problem, body);
-    lac__response_whole(&response, x->problem.http, "application/json", extra, body->data,
-                        body->length, lac__conn_out(x->conn));
+    lac__response_whole(&response, x->problem.http, "application/json",
+                        extra.length ? extra.data : "", body->data, body->length,
+                        lac__conn_out(x->conn));
+    lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, x->problem.http);
 }
 

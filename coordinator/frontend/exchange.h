@@ -59,6 +59,7 @@ struct lac__exchange {
     bool has_account;                 /* what it runs as is known: from the first tokens on */
     lac_run_account account;
     char *mask;        /* of the account */
+    lac_quota quota;   /* of its tenant, when it was let in or not */
     uint64_t quiet_ms; /* since when nothing was written */
     bool keep_alive;   /* the connection may serve another request afterwards */
     bool dirty;

@@ -65,6 +65,19 @@ static void counters_start(lac_frontend *frontend)
         .sent = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_sent_bytes_total",
                                    "Bytes written to HTTP clients.", ""),
     };
+    if (!frontend->tls)
+        return;
+    static const char name[] = "lacuna_tls_handshakes_total", help[] = "TLS handshakes, by end.";
+    frontend->counters.handshakes =
+        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"ok\"");
+    frontend->counters.handshakes_failed =
+        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"failed\"");
+    frontend->counters.handshakes_late =
+        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"late\"");
+    frontend->counters.expires =
+        lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_tls_certificate_expires_seconds",
+                           "When the certificate ends, in seconds since 1970.", "");
+    lac_metric_set(frontend->counters.expires, (double)lac__tls_expires_s(frontend->tls));
 }
 
 /* ---- the loop's calls ---- */
@@ -136,11 +149,16 @@ static lac_status parse_address(const lac_frontend_options *options, struct sock
     else
         return lac_fail(err, LAC_EINVAL, "http host is \"%.100s\", allowed an IPv4 or IPv6 address",
                         options->host);
-    if (!loopback && !options->allow_wide)
+    bool tls = options->tls_certificate && *options->tls_certificate;
+    bool keys = options->api_keys && *options->api_keys;
+    if (!loopback && !options->allow_wide && !(tls && keys))
         return lac_fail(err, LAC_EREFUSED,
-                        "http host is %.100s, allowed without keys only loopback "
+                        "http host is %.100s, allowed without %s only loopback "
                         "(127.0.0.0/8, ::1, localhost)",
-                        options->host);
+                        options->host,
+                        tls    ? "API keys"
+                        : keys ? "TLS"
+                               : "TLS and API keys");
     return LAC_OK;
 }
 
@@ -192,6 +210,7 @@ void lac__frontend_maybe_free(lac_frontend *frontend)
     void (*done)(void *) = frontend->done;
     void *arg = frontend->done_arg;
     lac__access_free(&frontend->access);
+    lac__tls_free(&frontend->tls);
     lac_buf_free(&frontend->scratch);
     free(frontend);
     if (done)
@@ -207,6 +226,22 @@ static void init_handles(lac_frontend *frontend)
     frontend->handles = 3;
 }
 
+/* Keys and certificate, where the options name them; on failure neither. */
+static lac_status load_secrets(const lac_frontend_options *options, lac__access **access,
+                               lac__tls **tls, lac_error *err)
+{
+    lac_status status = LAC_OK;
+    *access = NULL;
+    *tls = NULL;
+    if (options->api_keys && *options->api_keys)
+        status = lac__access_load(options->api_keys, access, err);
+    if (status == LAC_OK && options->tls_certificate && *options->tls_certificate)
+        status = lac__tls_load(options->tls_certificate, options->tls_key, tls, err);
+    if (status != LAC_OK)
+        lac__access_free(access);
+    return status;
+}
+
 lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *options,
                                const lac_frontend_hooks *hooks, lac_metrics *metrics,
                                lac_frontend **out, lac_error *err)
@@ -216,11 +251,10 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     if (status != LAC_OK)
         return status;
     lac__access *access = NULL;
-    if (options->api_keys && *options->api_keys) {
-        status = lac__access_load(options->api_keys, &access, err);
-        if (status != LAC_OK)
-            return status;
-    }
+    lac__tls *tls = NULL;
+    status = load_secrets(options, &access, &tls, err);
+    if (status != LAC_OK)
+        return status;
     signal(SIGPIPE, SIG_IGN);
     lac_frontend *frontend = lac_alloc(1, sizeof *frontend);
     frontend->loop = loop;
@@ -228,6 +262,7 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     frontend->options.host = NULL; /* the caller's text */
     frontend->hooks = *hooks;
     frontend->access = access;
+    frontend->tls = tls;
     frontend->metrics = metrics;
     frontend->scratch.cap = 2 * (size_t)LAC_HTTP_REPLY_MAX;
     LAC_ASSERT(frontend->options.connections_max < LAC__SLOTS);
@@ -252,14 +287,17 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
 
 lac_status lac_frontend_reload(lac_frontend *frontend, lac_error *err)
 {
-    lac__access *fresh = NULL;
-    if (!frontend->access)
-        return LAC_OK;
-    lac_status status = lac__access_load(frontend->options.api_keys, &fresh, err);
+    lac__access *access;
+    lac__tls *tls;
+    lac_status status = load_secrets(&frontend->options, &access, &tls, err);
     if (status != LAC_OK)
         return status;
     lac__access_free(&frontend->access);
-    frontend->access = fresh;
+    lac__tls_free(&frontend->tls); /* open connections keep what they began with */
+    frontend->access = access;
+    frontend->tls = tls;
+    if (tls)
+        lac_metric_set(frontend->counters.expires, (double)lac__tls_expires_s(tls));
     return LAC_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "exchange.h"
 #include "frontend/frontend.h"
 #include "request.h"
+#include "tls.h"
 
 typedef struct lac__conn lac__conn;
 
@@ -24,19 +25,22 @@ struct lac__conn {
     uv_shutdown_t shutdown;
     lac_frontend *frontend;
     lac__conn *prev, *next;
+    lac__tls_conn *tls;  /* NULL: plain */
+    bool established;    /* its handshake was over when last looked at; true without TLS */
     uint8_t address[16]; /* IPv4 mapped into IPv6 */
     lac__conn_stage stage;
 
     lac__request request;
     const struct lac__route *route; /* of the present request, once its head is complete */
     char request_id[LAC__REQUEST_ID_MAX + 1];
-    lac__exchange *exchange; /* the one request the core works on; NULL when none */
-    struct lac__later *later; /* or the one the store or the pool works on */
-    bool head_done;          /* the present request's head was looked at */
-    bool feeding;            /* bytes are being taken: a finished reply must not take more */
-    bool eof;                /* the client sends no more */
-    bool fresh;              /* not a byte has come yet */
-    lac_buf hold;            /* pipelined bytes while a request is served */
+    char tenant[LAC_NAME_MAX + 1]; /* whose key the present request has; "" = nobody's */
+    lac__exchange *exchange;       /* the one request the core works on; NULL when none */
+    struct lac__later *later;      /* or the one the store or the pool works on */
+    bool head_done;                /* the present request's head was looked at */
+    bool feeding;                  /* bytes are being taken: a finished reply must not take more */
+    bool eof;                      /* the client sends no more */
+    bool fresh;                    /* not a byte has come yet */
+    lac_buf hold;                  /* pipelined bytes while a request is served */
 
     /* One buffer is being filled while the other is on its way. */
     lac_buf out[2];
@@ -50,6 +54,7 @@ struct lac__conn {
 
 typedef struct {
     lac_metric *connections, *connections_total, *received, *sent, *denied;
+    lac_metric *handshakes, *handshakes_failed, *handshakes_late, *expires;
 } lac__counters;
 
 struct lac_frontend {
@@ -62,6 +67,7 @@ struct lac_frontend {
     lac_metrics *metrics;
     lac__counters counters;
     lac__access *access; /* NULL: nobody is asked for a key */
+    lac__tls *tls;       /* NULL: plain HTTP */
     char address[LAC_ENDPOINT_MAX + 1];
     bool draining, closing;
     lac__conn *conns;

@@ -8,6 +8,7 @@
 
 #include "batches.h"
 #include "connection.h"
+#include "feedback.h"
 #include "files.h"
 
 static const char content_json[] = "application/json";
@@ -136,6 +137,7 @@ static const lac__route routes[] = {
     {"/v1/batches/", HTTP_POST, lac__batches_cancel, "batch", false},
     {"/v1/chat/completions", HTTP_POST, chat, "chat", false},
     {"/v1/completions", HTTP_POST, completion, "completions", false},
+    {"/v1/feedback", HTTP_POST, lac__feedback, "feedback", false},
     {"/v1/models", HTTP_GET, models, "models", false},
     {"/v1/models/", HTTP_GET, model, "model", false},
     {"/livez", HTTP_GET, live, "livez", true},

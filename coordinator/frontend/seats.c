@@ -140,6 +140,7 @@ void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
             lac__exchange *x = seat->exchange;
             x->request = x->request ? x->request : msg->body.accepted.request;
             memcpy(x->answer.model, msg->body.accepted.model, sizeof x->answer.model);
+            x->quota = msg->body.accepted.quota;
         }
         return;
     case LAC_MSG_TOKENS:
@@ -157,9 +158,14 @@ void lac__exchanges_deliver(lac_frontend *frontend, const lac_msg *msg)
     case LAC_MSG_REFUSED:
         seat = stream_find(frontend, msg->body.refused.stream);
         if (seat) {
+            bool first = !seat->exchange->refused;
             lac__seat_close(seat);
             note_refused(seat, msg->body.refused.status, msg->body.refused.retry_after_ms,
                          msg->body.refused.reason);
+            if (first) {
+                lac__problem_cause(&seat->exchange->problem, msg->body.refused.cause);
+                seat->exchange->quota = msg->body.refused.quota;
+            }
         }
         break;
     default: return;

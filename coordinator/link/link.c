@@ -160,6 +160,13 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
     plane_side *side = arg;
     if (ignores(side, peer) || !permitted(side, peer, msg))
         return;
+    lac_msg named;
+    const char *name;
+    if (side->plane == LAC_PLANE_CLIENT && lac_socket_sender(side->socket, &name)) {
+        named = *msg; /* it is the socket's; what it points to stays its own */
+        named.tenant = name;
+        msg = &named;
+    }
     lac_event event = {.kind = LAC_EVENT_MESSAGE, .plane = side->plane, .peer = peer, .msg = msg};
     side->link->event(side->link->arg, &event);
 }

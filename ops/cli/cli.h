@@ -33,6 +33,7 @@ int cli_status(int argc, char **argv, const char *endpoint);
 int cli_keys(int argc, char **argv, const char *endpoint);
 int cli_scale(int argc, char **argv, const char *endpoint);
 int cli_drain(int argc, char **argv, const char *endpoint);
+int cli_feedback(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
 int cli_plan(int argc, char **argv, const char *endpoint);
 

@@ -12,6 +12,7 @@ static const cli_command commands[] = {
     {"top", "[--every S]", "the same, again and again", cli_top},
     {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
     {"drain", "GROUP", "take a group out of service, no request lost", cli_drain},
+    {"feedback", "ID good|bad", "say of an answer whether it was good", cli_feedback},
     {"keys", "new | api", "make keys for coordinators, workers and clients", cli_keys},
     {"path", "explain | force", "how a prompt is judged, and which class it gets", cli_path},
     {"plan", "show", "the classes that are known, with certificates and guards", cli_plan},
@@ -90,8 +91,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
-    return cli_misuse(
-        NULL,
-        "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, keys, path",
-        argv[at]);
+    return cli_misuse(NULL,
+                      "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, "
+                      "feedback, keys, "
+                      "path, plan",
+                      argv[at]);
 }

@@ -69,7 +69,7 @@ def two_hosts():
                                               *wide, "--key", server, "--allow", allow], folder)
         processes.append(coordinator)
         lines = coordinator.read_lines_until("ready to accept workers")
-        assert any(l.startswith("protection keys") for l in lines), lines
+        assert any(l.startswith("protection worker-plane: CURVE keys") for l in lines), lines
 
         def start_worker(group, own):
             p = Process(f"worker-{len(processes)}", [

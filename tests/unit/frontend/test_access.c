@@ -56,9 +56,10 @@ START_TEST(test_list)
     lac_error err;
     write_keys("one", "two");
     ck_assert_msg(lac__access_load(path, &a, &err) == LAC_OK, "%s", err.text);
-    ck_assert(lac__access_allows(a, "one") && lac__access_allows(a, "two"));
-    ck_assert(!lac__access_allows(a, "") && !lac__access_allows(a, "on") &&
-              !lac__access_allows(a, "one ") && !lac__access_allows(a, hash_of("one")));
+    ck_assert_str_eq(lac__access_name(a, "one"), "kim");
+    ck_assert_str_eq(lac__access_name(a, "two"), "lee");
+    ck_assert(!lac__access_name(a, "") && !lac__access_name(a, "on") &&
+              !lac__access_name(a, "one ") && !lac__access_name(a, hash_of("one")));
     lac__access_free(&a);
 
     char long_line[1024], twice[512];

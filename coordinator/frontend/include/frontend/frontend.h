@@ -17,12 +17,13 @@ typedef struct lac_frontend lac_frontend;
 struct lac_store;
 
 typedef struct {
-    const char
-        *host;     /* an address or "localhost"; wider than loopback is refused unless allow_wide */
-    uint16_t port; /* 0 = any free one */
+    const char *host; /* an address or "localhost"; wider than loopback needs TLS and API keys, or
+                         allow_wide */
+    uint16_t port;    /* 0 = any free one */
     bool allow_wide;
     const char *api_keys; /* file of those let in, not copied; NULL or "": everybody */
     struct lac_store *store;     /* of files and batches, outlives the front end's calls; NULL: none */
+    const char *tls_certificate, *tls_key; /* PEM files, not copied; NULL or "": plain HTTP */
     /* Bounds that an installation or a test may narrow; 0 = the value of base/limits.h. */
     size_t body_max;
     uint32_t connections_max, per_address_max;
@@ -40,6 +41,10 @@ typedef struct {
     /* Appends the JSON array elements of /v1/models. */
     void (*models)(void *arg, lac_buf *out);
     void (*metrics)(void *arg, lac_buf *out);
+    /* What a tenant ("" = nobody's key) says of an answer: LAC_ENOTFOUND, LAC_EEXIST, LAC_EINVAL.
+     */
+    lac_status (*feedback)(void *arg, const char *tenant, uint64_t request, bool good,
+                           lac_error *err);
 } lac_frontend_hooks;
 
 /* Listens and counts into `metrics`, which outlives it; `hooks` is copied. Ignores SIGPIPE for the
@@ -49,7 +54,7 @@ typedef struct {
 lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *options,
                                const lac_frontend_hooks *hooks, lac_metrics *metrics,
                                lac_frontend **out, lac_error *err);
-/* Reads the API keys again; on an error the old list stays. */
+/* Reads API keys and certificate again; on an error all stays as it was. */
 lac_status lac_frontend_reload(lac_frontend *frontend, lac_error *err);
 /* "127.0.0.1:8080" with the port in use. */
 const char *lac_frontend_address(const lac_frontend *frontend);
