@@ -38,6 +38,7 @@ const char *lac_msg_name(uint16_t type)
     case LAC_MSG_DISPATCH: return "dispatch";
     case LAC_MSG_CANCEL: return "cancel";
     case LAC_MSG_DRAIN: return "drain";
+    case LAC_MSG_FORM: return "form";
     case LAC_MSG_SUBMIT: return "submit";
     case LAC_MSG_CLIENT_CANCEL: return "client_cancel";
     case LAC_MSG_CREDIT: return "credit";

@@ -34,6 +34,11 @@ static void rank_json(lac_buf *out, const lac_rank_status *rank)
     number(out, "pid", rank->pid);
     number(out, "active_layers", rank->active_layers);
     number(out, "rss_bytes", rank->rss_bytes);
+    number(out, "layer_first", rank->layer_first);
+    number(out, "layer_end", rank->layer_end);
+    number(out, "erased_units", rank->erased_units);
+    number(out, "weight_bytes", rank->weight_bytes);
+    text(out, "host", rank->host);
     end(out, '}');
 }
 
@@ -62,6 +67,8 @@ static void group_json(lac_buf *out, const lac_group_status *group)
     text(out, "model", group->model);
     text(out, "isa", group->isa);
     number(out, "layers", group->layers);
+    number(out, "pp", group->pp);
+    number(out, "tp", group->tp);
     number(out, "slots", group->slots);
     number(out, "running", group->running);
     number(out, "queued", group->queued);

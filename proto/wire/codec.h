@@ -141,6 +141,13 @@ void lac__put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bo
 lac_status lac__get_path_query(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
 void lac__put_path_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_path_reply(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+/* codec_group.c */
+void lac__put_hello_rank(const lac_hello *in, Pb__Hello *out);
+lac_status lac__get_hello_rank(lac__codec *c, const Pb__Hello *in, lac_hello *out);
+lac_status lac__check_hello_rank(const lac_hello *hello, lac_error *err);
+void lac__put_form(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
+lac_status lac__get_form(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);
+lac_status lac__check_form(const lac_msg *msg, lac_error *err);
 /* codec_fleet.c */
 void lac__put_scale(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);
 lac_status lac__get_scale(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg);

@@ -188,6 +188,11 @@ static void put_ranks(lac__codec *c, const lac_group_status *in, Pb__GroupStatus
         LAC__PUT(&ranks[i], pid, in->ranks[i].pid);
         LAC__PUT(&ranks[i], active_layers, in->ranks[i].active_layers);
         LAC__PUT(&ranks[i], rss_bytes, in->ranks[i].rss_bytes);
+        LAC__PUT(&ranks[i], layer_first, in->ranks[i].layer_first);
+        LAC__PUT(&ranks[i], layer_end, in->ranks[i].layer_end);
+        LAC__PUT(&ranks[i], erased_units, in->ranks[i].erased_units);
+        LAC__PUT(&ranks[i], weight_bytes, in->ranks[i].weight_bytes);
+        LAC__PUT_TEXT(&ranks[i], host, in->ranks[i].host);
         out->ranks[i] = &ranks[i];
     }
 }
@@ -228,6 +233,8 @@ static void put_group(lac__codec *c, const lac_group_status *in, Pb__GroupStatus
     LAC__PUT(out, itl_us, in->itl_us);
     LAC__PUT(out, output_tokens, in->output_tokens);
     LAC__PUT(out, heartbeat_age_ms, in->heartbeat_age_ms);
+    LAC__PUT(out, pp, in->pp);
+    LAC__PUT(out, tp, in->tp);
     put_ranks(c, in, out);
     put_class_status(c, in, out);
 }
@@ -278,6 +285,31 @@ static lac_status get_class_status(lac__codec *c, const Pb__GroupStatus *in, lac
     return LAC_OK;
 }
 
+static lac_status get_ranks(lac__codec *c, const Pb__GroupStatus *in, lac_group_status *out)
+{
+    if (in->n_ranks > LAC_RANKS_MAX)
+        return lac_fail(c->err, LAC_EINVAL, "group.ranks has %zu entries, allowed: at most %d",
+                        in->n_ranks, LAC_RANKS_MAX);
+    lac_rank_status *ranks;
+    LAC__TRY(lac__get_alloc(c, in->n_ranks, sizeof *ranks, &ranks));
+    for (size_t i = 0; i < in->n_ranks; i++) {
+        const Pb__RankStatus *from = in->ranks[i];
+        ranks[i] = (lac_rank_status){.rank = from->rank,
+                                     .pid = from->pid,
+                                     .active_layers = from->active_layers,
+                                     .rss_bytes = from->rss_bytes,
+                                     .layer_first = from->layer_first,
+                                     .layer_end = from->layer_end,
+                                     .erased_units = from->erased_units,
+                                     .weight_bytes = from->weight_bytes};
+        LAC__TRY(
+            lac__get_text(c, "group.ranks.host", from->host, ranks[i].host, sizeof ranks[i].host));
+    }
+    out->ranks = ranks;
+    out->ranks_count = (uint32_t)in->n_ranks;
+    return LAC_OK;
+}
+
 static lac_status get_group(lac__codec *c, const Pb__GroupStatus *in, lac_group_status *out)
 {
     LAC__TRY(lac__get_text(c, "group.id", in->id, out->id, sizeof out->id));
@@ -293,18 +325,9 @@ static lac_status get_group(lac__codec *c, const Pb__GroupStatus *in, lac_group_
     out->itl_us = in->itl_us;
     out->output_tokens = in->output_tokens;
     out->heartbeat_age_ms = in->heartbeat_age_ms;
-    if (in->n_ranks > LAC_RANKS_MAX)
-        return lac_fail(c->err, LAC_EINVAL, "group.ranks has %zu entries, allowed: at most %d",
-                        in->n_ranks, LAC_RANKS_MAX);
-    lac_rank_status *ranks;
-    LAC__TRY(lac__get_alloc(c, in->n_ranks, sizeof *ranks, &ranks));
-    for (size_t i = 0; i < in->n_ranks; i++)
-        ranks[i] = (lac_rank_status){.rank = in->ranks[i]->rank,
-                                     .pid = in->ranks[i]->pid,
-                                     .active_layers = in->ranks[i]->active_layers,
-                                     .rss_bytes = in->ranks[i]->rss_bytes};
-    out->ranks = ranks;
-    out->ranks_count = (uint32_t)in->n_ranks;
+    out->pp = in->pp;
+    out->tp = in->tp;
+    LAC__TRY(get_ranks(c, in, out));
     return get_class_status(c, in, out);
 }
 

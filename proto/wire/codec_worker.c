@@ -49,6 +49,7 @@ static void put_hello(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body)
     LAC__PUT(out, kv_pages, in->kv_pages);
     LAC__PUT(out, model_bytes, in->model_bytes);
     LAC__PUT(out, threads, in->threads);
+    lac__put_hello_rank(in, out);
     put_classes(c, in, out);
     if (!in->running_count)
         return;
@@ -122,6 +123,7 @@ static lac_status get_hello(lac__codec *c, const ProtobufCMessage *body, lac_msg
     out->kv_pages = in->kv_pages;
     out->model_bytes = in->model_bytes;
     out->threads = in->threads;
+    LAC__TRY(lac__get_hello_rank(c, in, out));
     LAC__TRY(get_classes(c, in, out));
     return get_running(c, in, out);
 }
@@ -491,5 +493,7 @@ const lac__codec_row lac__codec_worker_rows[] = {
      lac__check_dispatch},
     {LAC_MSG_CANCEL, false, 0, &pb__cancel__descriptor, put_cancel, get_cancel, lac__check_cancel},
     {LAC_MSG_DRAIN, false, 0, &pb__drain__descriptor, put_drain, get_drain, lac__check_nothing},
+    {LAC_MSG_FORM, false, 64 << 10, &pb__form__descriptor, lac__put_form, lac__get_form,
+     lac__check_form},
     {.type = LAC_MSG_NONE},
 };

@@ -94,6 +94,8 @@ static lac_status check_group(const lac_group_status *g, lac_error *err)
         {"slots", g->slots, 0, LAC_SLOTS_MAX},
         {"ranks", g->ranks_count, 0, LAC_RANKS_MAX},
         {"classes", g->classes_count, 0, LAC_CLASSES_MAX},
+        {"pp", g->pp, 0, LAC_RANKS_MAX},
+        {"tp", g->tp, 0, LAC_RANKS_MAX},
     };
     LAC__TRY(lac__check_ranges(ranges, COUNT(ranges), err));
     for (uint32_t i = 0; i < g->classes_count; i++) {
@@ -108,8 +110,12 @@ static lac_status check_group(const lac_group_status *g, lac_error *err)
         const lac__range rank[] = {
             {"rank", g->ranks[i].rank, 0, LAC_RANKS_MAX - 1},
             {"active_layers", g->ranks[i].active_layers, 0, LAC_LAYERS_MAX},
+            {"layer_end", g->ranks[i].layer_end, 0, LAC_LAYERS_MAX},
+            {"layer_first", g->ranks[i].layer_first, 0, g->ranks[i].layer_end},
+            {"erased_units", g->ranks[i].erased_units, 0, LAC_UNITS_MAX},
         };
         LAC__TRY(lac__check_ranges(rank, COUNT(rank), err));
+        LAC__TRY(lac__check_label("host", g->ranks[i].host, sizeof g->ranks[i].host, err));
     }
     return LAC_OK;
 }

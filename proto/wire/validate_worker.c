@@ -57,6 +57,7 @@ lac_status lac__check_hello(const lac_msg *msg, lac_error *err)
         };
         LAC__TRY(lac__check_ranges(entry, COUNT(entry), err));
     }
+    LAC__TRY(lac__check_hello_rank(h, err));
     return check_classes(h, err);
 }
 

@@ -9,6 +9,7 @@ Suite *suite_class_facts(void);
 Suite *suite_clock(void);
 Suite *suite_config(void);
 Suite *suite_digest(void);
+Suite *suite_group_config(void);
 Suite *suite_log(void);
 Suite *suite_mask(void);
 Suite *suite_mem(void);

@@ -202,8 +202,14 @@ static void take_submit(fake *f, uint64_t peer, const lac_submit *s)
 static void take_query(fake *f, uint64_t peer, uint64_t stream)
 {
     f->queries++;
-    static const lac_rank_status rank = {
-        .rank = 0, .pid = 4711, .active_layers = 30, .rss_bytes = 150 << 20};
+    static const lac_rank_status rank = {.rank = 0,
+                                         .pid = 4711,
+                                         .active_layers = 30,
+                                         .rss_bytes = 150 << 20,
+                                         .layer_end = 30,
+                                         .erased_units = 2,
+                                         .weight_bytes = 98000000,
+                                         .host = "h"};
     static const lac_group_status groups[] = {
         {.id = "g0",
          .state = "READY",
@@ -217,6 +223,8 @@ static void take_query(fake *f, uint64_t peer, uint64_t stream)
          .itl_us = 8000,
          .output_tokens = 12345,
          .heartbeat_age_ms = 120,
+         .pp = 1,
+         .tp = 1,
          .ranks_count = 1,
          .ranks = &rank},
         {.id = "g1", .state = "DEAD", .heartbeat_age_ms = 61000},

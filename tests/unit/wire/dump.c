@@ -116,6 +116,29 @@ static void hello(const lac_hello *b, lac_buf *out)
                        b->running[i].attempt, b->running[i].next_pos);
     for (uint32_t i = 0; i < b->classes_count; i++)
         class_facts(&b->classes[i], out);
+    if (!b->host[0]) /* of one rank of several, from 1.3 on */
+        return;
+    S(host), U(formed), U(layer_first), U(layer_end), U(erased_units);
+    bytes("address", b->address.data, b->address.length, out);
+    bytes("plan", b->plan_digest.bytes, 32, out);
+    bytes("config", b->config_digest.bytes, 32, out);
+}
+
+static void form(const lac_form *b, lac_buf *out)
+{
+    bytes("incarnation", b->incarnation, 16, out);
+    bytes("config", b->config.data, b->config.length, out);
+    bytes("digest", b->config_digest.bytes, 32, out);
+    for (uint32_t i = 0; i < b->addresses_count; i++)
+        bytes("address", b->addresses[i].data, b->addresses[i].length, out);
+}
+
+static void rank(const lac_rank_status *b, lac_buf *out)
+{
+    lac_buf_printf(out, "rank %u %llu %u %llu\n", b->rank, (unsigned long long)b->pid,
+                   b->active_layers, (unsigned long long)b->rss_bytes);
+    if (b->host[0]) /* from 1.3 on */
+        U(layer_first), U(layer_end), U(erased_units), U(weight_bytes), S(host);
 }
 
 static void heartbeat(const lac_heartbeat *b, lac_buf *out)
@@ -187,10 +210,10 @@ static void group(const lac_group_status *b, lac_buf *out)
 {
     S(id), S(state), S(model), S(isa), U(layers), U(slots), U(running), U(queued);
     U(kv_pages_used), U(kv_pages), U(itl_us), U(output_tokens), U(heartbeat_age_ms);
+    if (b->pp) /* from 1.3 on */
+        U(pp), U(tp);
     for (uint32_t i = 0; i < b->ranks_count; i++)
-        lac_buf_printf(out, "rank %u %llu %u %llu\n", b->ranks[i].rank,
-                       (unsigned long long)b->ranks[i].pid, b->ranks[i].active_layers,
-                       (unsigned long long)b->ranks[i].rss_bytes);
+        rank(&b->ranks[i], out);
     for (uint32_t i = 0; i < b->classes_count; i++)
         lac_buf_printf(out, "class %s %u %u %llu %.9g %.9g\n", b->classes[i].name,
                        b->classes[i].running, b->classes[i].active_layers,
@@ -329,6 +352,7 @@ void msg_dump(const lac_msg *msg, lac_buf *out)
         account(msg->body.tokens.account, out);
         break;
     case LAC_MSG_SHADOW: shadow(&msg->body.shadow, out); break;
+    case LAC_MSG_FORM: form(&msg->body.form, out); break;
     case LAC_MSG_PATH_QUERY: path_query(&msg->body.path_query, out); break;
     case LAC_MSG_SCALE: scale(&msg->body.scale, out); break;
     case LAC_MSG_DRAIN_GROUP: drain_group(&msg->body.drain_group, out); break;

@@ -5,9 +5,9 @@
 #include "samples.h"
 
 _Static_assert(
-    sizeof(lac_hello) == 472 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
+    sizeof(lac_hello) == 640 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
         sizeof(lac_dispatch) == 648 && sizeof(lac_submit) == 784 &&
-        sizeof(lac_group_status) == 352 && sizeof(lac_status_reply) == 392 &&
+        sizeof(lac_group_status) == 360 && sizeof(lac_status_reply) == 392 &&
         sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 304 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
         sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 256 &&
@@ -260,7 +260,9 @@ static void refused(lac_msg *m)
 
 static void status_reply(lac_msg *m)
 {
-    static const lac_rank_status ranks[] = {{0, 100, 30, 1 << 20}, {1, 101, 29, 2 << 20}};
+    static const lac_rank_status ranks[] = {
+        {.rank = 0, .pid = 100, .active_layers = 30, .rss_bytes = 1 << 20},
+        {.rank = 1, .pid = 101, .active_layers = 29, .rss_bytes = 2 << 20}};
     static const lac_group_status groups[] = {
         {.id = "g0",
          .state = "READY",
@@ -467,6 +469,51 @@ static void status_reply_classes(lac_msg *m)
     m->body.status_reply.groups_count = 1;
 }
 
+static void hello_rank(lac_msg *m)
+{
+    hello(m);
+    lac_hello *h = &m->body.hello;
+    strcpy(h->host, "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+    h->address = (lac_span)SPAN("LACF\0\1\xff address");
+    memset(h->plan_digest.bytes, 0xcd, 32);
+}
+
+static void hello_formed(lac_msg *m)
+{
+    hello_rank(m);
+    lac_hello *h = &m->body.hello;
+    h->formed = true;
+    memset(h->config_digest.bytes, 0xef, 32);
+    h->layer_first = 15;
+    h->layer_end = 30;
+    h->erased_units = 3;
+}
+
+static void form(lac_msg *m)
+{
+    static const lac_span addresses[] = {SPAN("LACF\0first"), SPAN("LACF\0second")};
+    m->body.form = (lac_form){.incarnation = {9, 8, 7},
+                              .config = SPAN("lacuna group 1\npp 2\n"),
+                              .config_digest = {{0xef, 1}},
+                              .addresses_count = COUNT(addresses),
+                              .addresses = addresses};
+}
+
+static void status_reply_ranks(lac_msg *m)
+{
+    static const lac_rank_status ranks[] = {{0, 100, 15, 1 << 20, 0, 15, 2, 50000000, "0f1e2d3c"},
+                                            {1, 101, 15, 2 << 20, 15, 30, 3, 48000000, "0f1e2d3c"}};
+    static lac_group_status group;
+    status_reply(m);
+    group = m->body.status_reply.groups[0];
+    group.ranks = ranks;
+    group.ranks_count = COUNT(ranks);
+    group.pp = 2;
+    group.tp = 1;
+    m->body.status_reply.groups = &group;
+    m->body.status_reply.groups_count = 1;
+}
+
 static void path_query_request(lac_msg *m)
 {
     m->body.path_query = (lac_path_query){.stream = 8, .request = UINT64_MAX, .model = "m"};
@@ -659,6 +706,10 @@ static const struct {
     {"accepted_quota", LAC_MSG_ACCEPTED, accepted_quota},
     {"refused_quota", LAC_MSG_REFUSED, refused_quota},
     {"feedback", LAC_MSG_FEEDBACK, feedback},
+    {"hello_rank", LAC_MSG_HELLO, hello_rank},
+    {"hello_formed", LAC_MSG_HELLO, hello_formed},
+    {"form", LAC_MSG_FORM, form},
+    {"status_reply_ranks", LAC_MSG_STATUS_REPLY, status_reply_ranks},
 };
 
 const char *sample_name(int index)

@@ -73,6 +73,7 @@ enum {
     LAC_GROUPS_MAX = 256,
     LAC_RANKS_MAX = 64,      /* ranks of one group */
     LAC_FABRIC_BLOB_MAX = 4096,   /* bytes of a rank's address */
+    LAC_GROUP_CONFIG_MAX = 1024,  /* bytes of the config that the ranks of a group agree on */
     LAC_HOSTS_MAX = 64,           /* machines of one topology */
     LAC_NODES_MAX = 256,          /* NUMA nodes of one topology */
     LAC_GPUS_MAX = 256,           /* GPUs of one topology */
@@ -161,6 +162,8 @@ enum {
     LAC_FLEET_WAIT_MS = 300000, /* the same while a group may still be launched for it */
     LAC_DEAD_SHOWN_MS = 60000, /* a dead group stays visible in status */
     LAC_DRAIN_MS = 30000,
+    LAC_FORM_MS = 120000,      /* for all ranks of a group to come, from the first on */
+    LAC_FORM_LOAD_MS = 600000, /* and then for all of them to load */
     LAC_FABRIC_STEP_MS = 20000, /* a rank that says nothing for so long within a step is hung */
     LAC_FABRIC_BYE_MS = 1000,   /* wait for the other ranks' goodbye */
     LAC_RENDEZVOUS_BEAT_MS = 200, /* a rank of this machine to who started it */

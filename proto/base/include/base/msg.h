@@ -38,6 +38,7 @@ typedef enum {
     LAC_MSG_DISPATCH = 20,
     LAC_MSG_CANCEL = 21,
     LAC_MSG_DRAIN = 22,
+    LAC_MSG_FORM = 28,
     /* client → coordinator */
     LAC_MSG_SUBMIT = 32,
     LAC_MSG_CLIENT_CANCEL = 33,
@@ -185,6 +186,15 @@ typedef struct {
     const lac_running *running;
     uint32_t classes_count; /* < LAC_CLASSES_MAX; full is not among them, every group serves it */
     const lac_class_facts *classes;
+    /* Of one rank of several; the only rank of a group leaves all of it out. */
+    char host[LAC_NAME_MAX + 1]; /* names this start of its machine: what shares memory */
+    lac_span address;       /* where the others reach it, ≤ LAC_FABRIC_BLOB_MAX; NULL until it
+                               has an incarnation */
+    lac_digest plan_digest; /* over all that the ranks must have alike */
+    bool formed;            /* it has loaded, under this config: */
+    lac_digest config_digest;
+    uint32_t layer_first, layer_end; /* of its stage, once formed: first … end − 1 */
+    uint32_t erased_units;           /* of those layers: not in memory */
 } lac_hello;
 
 typedef struct {
@@ -197,6 +207,15 @@ typedef struct {
     uint16_t major_min, major_max;
     char reason[LAC_REASON_MAX + 1];
 } lac_hello_reject;
+
+/* All ranks are there: what they are to be, and where each reaches the others. */
+typedef struct {
+    uint8_t incarnation[16];
+    lac_span config; /* text of base/group_config.h, the same for all; LAC_GROUP_CONFIG_MAX */
+    lac_digest config_digest;
+    uint32_t addresses_count;  /* pp × tp ≥ 2 */
+    const lac_span *addresses; /* in order of rank, ≤ LAC_FABRIC_BLOB_MAX each */
+} lac_form;
 
 /* What a worker ran as one class since it started. */
 typedef struct {
@@ -394,6 +413,10 @@ typedef struct {
     uint64_t pid;
     uint32_t active_layers;
     uint64_t rss_bytes;
+    uint32_t layer_first, layer_end; /* it holds first … end − 1; 0, 0 until it has loaded */
+    uint32_t erased_units;           /* of them: not in memory */
+    uint64_t weight_bytes;           /* of the rest */
+    char host[LAC_NAME_MAX + 1];     /* "" = not said */
 } lac_rank_status;
 
 /* A class on one group. */
@@ -418,6 +441,7 @@ typedef struct {
     const lac_rank_status *ranks;
     uint32_t classes_count; /* ≤ LAC_CLASSES_MAX, full first; 0 from a group that reports none */
     const lac_class_status *classes;
+    uint32_t pp, tp; /* stages and ranks of a stage; rank = stage × tp + part */
 } lac_group_status;
 
 typedef struct {
@@ -587,6 +611,7 @@ typedef struct {
         lac_dispatch dispatch;
         lac_cancel cancel;
         lac_drain drain;
+        lac_form form;
         lac_submit submit;
         lac_client_cancel client_cancel;
         lac_credit credit;
