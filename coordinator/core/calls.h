@@ -32,7 +32,9 @@ const char *lac__group_state_name(lac__group_state state);
 lac__group *lac__registry_find(const lac_core *core, const char *id);
 /* NULL when no group that serves just that name ever came. */
 lac__model *lac__registry_model(const lac_core *core, const char *name);
-/* Sends to the leader; a leader that is gone marks the group lost. */
+/* Sends in the rank's session; a rank that is gone marks itself and its group lost. */
+lac_status lac__rank_send(lac_core *core, lac__rank *rank, uint16_t type, lac_msg *msg);
+/* To the leader. */
 lac_status lac__group_send(lac_core *core, lac__group *group, uint16_t type, lac_msg *msg);
 void lac__registry_free(lac_core *core);
 
@@ -52,6 +54,22 @@ void lac__models_choose(lac_core *core, lac__request *request);
 /* Its client goes away before its end. */
 void lac__feedback_left(lac_core *core, const lac__request *request);
 void lac__feedback_message(lac_core *core, lac_plane plane, uint64_t peer, const lac_msg *msg);
+
+/* ---- forming.c ---- */
+
+/* The Hello of a rank that started over where the others count on what it had: why, for people. */
+bool lac__forming_breaks(const lac__group *group, const lac_hello *hello, char *why, size_t size);
+/* The same shape, model and plan as the rank that made the record; otherwise why not. */
+bool lac__forming_agrees(const lac__group *group, const lac_hello *hello, char *why, size_t size);
+/* Fills a new rank's record. */
+void lac__forming_take(lac__rank *rank, const lac_hello *hello);
+/* After a Hello was taken: passes the barriers that it completes. */
+void lac__forming_step(lac_core *core, lac__group *group, const char *why);
+void lac__forming_enter(lac_core *core, lac__group *group, const char *why);
+/* Of a group that is PROVISIONING or FORMING. */
+void lac__forming_tick(lac_core *core, lac__group *group);
+/* Every rank is connected. */
+bool lac__group_whole(const lac__group *group);
 
 /* ---- requests.c ---- */
 

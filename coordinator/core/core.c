@@ -105,14 +105,20 @@ static void worker_message(lac_core *core, uint64_t peer, const lac_msg *msg)
     lac__rank *rank = lac__registry_rank(core, peer, &msg->envelope);
     if (!rank)
         return;
+    /* One rank speaks for its group; of the others only that they live, or cannot go on. */
+    bool any_rank = msg->envelope.type == LAC_MSG_HEARTBEAT || msg->envelope.type == LAC_MSG_FAULT;
+    if (rank->rank > 0 && !any_rank) {
+        lac_metric_add(core->meters.protocol_errors, 1);
+        return;
+    }
     switch (msg->envelope.type) {
     case LAC_MSG_HEARTBEAT: lac__registry_heartbeat(core, rank, &msg->body.heartbeat); break;
-    case LAC_MSG_STEP_OUTPUT: lac__output_step(core, rank, &msg->body.step_output); break;
-    case LAC_MSG_SHADOW: lac__guards_shadow(core, rank->group, &msg->body.shadow); break;
-    case LAC_MSG_DRAINED: lac__group_step(core, rank->group, LAC__GROUP_DRAINED, "drained"); break;
     case LAC_MSG_FAULT:
         lac__group_step(core, rank->group, LAC__GROUP_FAULT, msg->body.fault.reason);
         break;
+    case LAC_MSG_STEP_OUTPUT: lac__output_step(core, rank, &msg->body.step_output); break;
+    case LAC_MSG_SHADOW: lac__guards_shadow(core, rank->group, &msg->body.shadow); break;
+    case LAC_MSG_DRAINED: lac__group_step(core, rank->group, LAC__GROUP_DRAINED, "drained"); break;
     default: lac_metric_add(core->meters.protocol_errors, 1); break;
     }
 }

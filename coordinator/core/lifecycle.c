@@ -6,6 +6,7 @@
 
 #define NONE         LAC__GROUP_NONE
 #define PROVISIONING LAC__GROUP_PROVISIONING
+#define FORMING      LAC__GROUP_FORMING
 #define READY        LAC__GROUP_READY
 #define SUSPECT      LAC__GROUP_SUSPECT
 #define DRAINING     LAC__GROUP_DRAINING
@@ -16,18 +17,20 @@
  * STOPPED: a new start is a new group record with a new incarnation. */
 /* clang-format off */
 static const lac__group_state next_state[LAC__GROUP_STATES][LAC__GROUP_EVENTS] = {
-    /*                FORMED    LATE          ALIVE         LOST          EXPIRED HUNG    FAULT   SICK          DRAIN     DRAINED */
-    [PROVISIONING] = {READY,    PROVISIONING, PROVISIONING, FENCED,       FENCED, FENCED, FENCED, PROVISIONING, STOPPED,  STOPPED},
-    [READY]        = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
-    [SUSPECT]      = {READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
-    [DRAINING]     = {DRAINING, DRAINING,     DRAINING,     STOPPED,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
-    [FENCED]       = {NONE,     NONE,         NONE,         FENCED,       NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
-    [STOPPED]      = {NONE,     NONE,         NONE,         STOPPED,      NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
+    /*                JOINED   FORMED    LATE          ALIVE         LOST          EXPIRED HUNG    FAULT   SICK          DRAIN     DRAINED */
+    [PROVISIONING] = {FORMING, READY,    PROVISIONING, PROVISIONING, PROVISIONING, FENCED, FENCED, FENCED, PROVISIONING, FENCED,   FENCED},
+    [FORMING]      = {FORMING, READY,    FORMING,      FORMING,      FENCED,       FENCED, FENCED, FENCED, FORMING,      FENCED,   FENCED},
+    [READY]        = {NONE,    READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [SUSPECT]      = {NONE,    READY,    SUSPECT,      READY,        SUSPECT,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [DRAINING]     = {NONE,    DRAINING, DRAINING,     DRAINING,     STOPPED,      FENCED, FENCED, FENCED, DRAINING,     DRAINING, STOPPED},
+    [FENCED]       = {NONE,    NONE,     NONE,         NONE,         FENCED,       NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
+    [STOPPED]      = {NONE,    NONE,     NONE,         NONE,         STOPPED,      NONE,   NONE,   NONE,   NONE,         NONE,     NONE},
 };
 /* clang-format on */
 
 #undef NONE
 #undef PROVISIONING
+#undef FORMING
 #undef READY
 #undef SUSPECT
 #undef DRAINING
@@ -74,16 +77,17 @@ static void enter_stopped(lac_core *core, lac__group *group, const char *why)
 
 static void (*const on_enter[LAC__GROUP_STATES])(lac_core *core, lac__group *group,
                                                  const char *why) = {
+    [LAC__GROUP_FORMING] = lac__forming_enter,
     [LAC__GROUP_READY] = enter_ready,
     [LAC__GROUP_FENCED] = enter_fenced,
     [LAC__GROUP_STOPPED] = enter_stopped,
 };
 
 static const char *const state_names[LAC__GROUP_STATES] = {
-    [LAC__GROUP_NONE] = "NONE",         [LAC__GROUP_PROVISIONING] = "PROVISIONING",
-    [LAC__GROUP_READY] = "READY",       [LAC__GROUP_SUSPECT] = "SUSPECT",
-    [LAC__GROUP_DRAINING] = "DRAINING", [LAC__GROUP_FENCED] = "FENCED",
-    [LAC__GROUP_STOPPED] = "STOPPED",
+    [LAC__GROUP_NONE] = "NONE",       [LAC__GROUP_PROVISIONING] = "PROVISIONING",
+    [LAC__GROUP_FORMING] = "FORMING", [LAC__GROUP_READY] = "READY",
+    [LAC__GROUP_SUSPECT] = "SUSPECT", [LAC__GROUP_DRAINING] = "DRAINING",
+    [LAC__GROUP_FENCED] = "FENCED",   [LAC__GROUP_STOPPED] = "STOPPED",
 };
 
 const char *lac__group_state_name(lac__group_state state)

@@ -19,6 +19,7 @@ static const char *const outcome_labels[LAC__OUTCOMES] = {
 
 static const char *const state_labels[LAC__GROUP_STATES] = {
     [LAC__GROUP_PROVISIONING] = "state=\"provisioning\"",
+    [LAC__GROUP_FORMING] = "state=\"forming\"",
     [LAC__GROUP_READY] = "state=\"ready\"",
     [LAC__GROUP_SUSPECT] = "state=\"suspect\"",
     [LAC__GROUP_DRAINING] = "state=\"draining\"",
@@ -27,11 +28,12 @@ static const char *const state_labels[LAC__GROUP_STATES] = {
 };
 
 static const char *const verdict_labels[LAC__GROUP_EVENTS] = {
-    [LAC__GROUP_FORMED] = "event=\"formed\"",   [LAC__GROUP_LATE] = "event=\"late\"",
-    [LAC__GROUP_ALIVE] = "event=\"alive\"",     [LAC__GROUP_LOST] = "event=\"lost\"",
-    [LAC__GROUP_EXPIRED] = "event=\"expired\"", [LAC__GROUP_HUNG] = "event=\"hung\"",
-    [LAC__GROUP_FAULT] = "event=\"fault\"",     [LAC__GROUP_SICK] = "event=\"sick\"",
-    [LAC__GROUP_DRAIN] = "event=\"drain\"",     [LAC__GROUP_DRAINED] = "event=\"drained\"",
+    [LAC__GROUP_JOINED] = "event=\"joined\"",   [LAC__GROUP_FORMED] = "event=\"formed\"",
+    [LAC__GROUP_LATE] = "event=\"late\"",       [LAC__GROUP_ALIVE] = "event=\"alive\"",
+    [LAC__GROUP_LOST] = "event=\"lost\"",       [LAC__GROUP_EXPIRED] = "event=\"expired\"",
+    [LAC__GROUP_HUNG] = "event=\"hung\"",       [LAC__GROUP_FAULT] = "event=\"fault\"",
+    [LAC__GROUP_SICK] = "event=\"sick\"",       [LAC__GROUP_DRAIN] = "event=\"drain\"",
+    [LAC__GROUP_DRAINED] = "event=\"drained\"",
 };
 
 static const char *const quota_labels[LAC__QUOTAS] = {

@@ -73,6 +73,7 @@ static void drop_rank(lac_core *core, lac__rank *rank)
 {
     rank->group->ranks[rank->rank] = NULL;
     HASH_DEL(core->ranks, rank);
+    free(rank->address);
     free(rank);
 }
 
@@ -125,7 +126,11 @@ static lac__group *make_group(lac_core *core, const lac_hello *hello, lac__model
     g->slots = hello->slots;
     g->context_max = hello->context_max;
     g->kv_pages = hello->kv_pages;
+    g->pp = hello->pp;
+    g->tp = hello->tp;
     g->ranks_count = hello->pp * hello->tp;
+    g->first_rank = hello->rank;
+    g->plan_digest = hello->plan_digest;
     memcpy(g->incarnation, hello->incarnation, 16);
     while (is_zero(g->incarnation)) {
         uint64_t draw[2] = {lac_rng_next(&core->rng), lac_rng_next(&core->rng)};
@@ -158,23 +163,31 @@ static void set_rank(lac_core *core, lac__group *group, uint64_t peer, const lac
     rank->pid = hello->pid;
     rank->seen_ms = core->now_ms;
     rank->session = (core->options.epoch & 0xffffff) << 40 | ++core->sessions;
+    lac__forming_take(rank, hello);
     group->ranks[hello->rank] = rank;
     HASH_ADD(hh, core->ranks, peer, sizeof rank->peer, rank);
 }
 
 /* ---- speaking ---- */
 
+static void mark_lost(lac_core *core, lac__rank *rank)
+{
+    rank->lost = rank->group->lost = core->unsettled = true;
+}
+
+lac_status lac__rank_send(lac_core *core, lac__rank *rank, uint16_t type, lac_msg *msg)
+{
+    if (rank->lost || !lac__group_living(rank->group))
+        return LAC_EPEER;
+    lac_status status = lac__send(core, LAC_PLANE_WORKER, rank->peer, rank->session, type, msg);
+    if (status == LAC_EPEER)
+        mark_lost(core, rank);
+    return status;
+}
+
 lac_status lac__group_send(lac_core *core, lac__group *group, uint16_t type, lac_msg *msg)
 {
-    lac__rank *leader = group->ranks[0];
-    if (!leader || group->lost || !lac__group_living(group))
-        return LAC_EPEER;
-    lac_status status = lac__send(core, LAC_PLANE_WORKER, leader->peer, leader->session, type, msg);
-    if (status == LAC_EPEER) {
-        group->lost = true;
-        core->unsettled = true;
-    }
-    return status;
+    return group->ranks[0] ? lac__rank_send(core, group->ranks[0], type, msg) : LAC_EPEER;
 }
 
 static void send_reason(lac_core *core, uint64_t peer, uint16_t type, const char *reason)
@@ -208,43 +221,46 @@ static void reregister(lac_core *core, uint64_t peer, const char *reason)
     send_reason(core, peer, LAC_MSG_REREGISTER, reason);
 }
 
-/* Asks the leader to say Hello again: a healthy one does, at no harm to its streams; of one that is
+/* Asks a rank to say Hello again: a healthy one does, at no harm to its streams; of one that is
  * gone the transport says so at once, long before its lease runs out. */
-static void probe(lac_core *core, lac__group *group)
+static void probe(lac_core *core, lac__rank *rank)
 {
     lac_msg msg = {0};
     lac__copy_text(msg.body.die.reason, sizeof msg.body.die.reason, "are you still there?");
-    lac__group_send(core, group, LAC_MSG_REREGISTER, &msg);
+    lac__rank_send(core, rank, LAC_MSG_REREGISTER, &msg);
 }
 
 /* ---- Hello ---- */
 
+/* Some rank of it that is there. */
+static lac__rank *present(const lac__group *group)
+{
+    for (uint32_t i = 0; i < group->ranks_count; i++)
+        if (group->ranks[i] && !group->ranks[i]->lost)
+            return group->ranks[i];
+    return NULL;
+}
+
 /* True when the name is free for a newcomer; otherwise the newcomer was told why not. */
 static bool name_free(lac_core *core, uint64_t peer, lac__group *older, const lac_hello *hello)
 {
-    if (older->ranks[0] && !older->lost)
-        probe(core, older);
-    if (!older->ranks[0] || older->lost) {
+    for (lac__rank *asked = NULL, *rank; (rank = present(older)) && rank != asked; asked = rank)
+        probe(core, rank);
+    lac__rank *rank = present(older);
+    if (!rank) {
         lac__group_step(core, older, LAC__GROUP_EXPIRED, "gone, and its name is taken by a newer");
         return true;
     }
-    lac__rank *leader = older->ranks[0];
     reject(core, peer,
            "group is \"%s\", which pid %llu serves (%s, last heard %llu ms ago); stop it or choose "
            "another name",
-           hello->group, (unsigned long long)leader->pid, lac__group_state_name(older->state),
-           (unsigned long long)(core->now_ms - leader->seen_ms));
+           hello->group, (unsigned long long)rank->pid, lac__group_state_name(older->state),
+           (unsigned long long)(core->now_ms - rank->seen_ms));
     return false;
 }
 
 static bool fits_fleet(lac_core *core, uint64_t peer, const lac_hello *hello)
 {
-    if (hello->pp * hello->tp != 1 || hello->rank != 0) {
-        reject(core, peer,
-               "pp is %u and tp is %u: groups of more than one rank are not formed here", hello->pp,
-               hello->tp);
-        return false;
-    }
     if (hello->slots < 1 || hello->slots > LAC_SLOTS_MAX) {
         reject(core, peer, "slots is %u, allowed 1..%d", hello->slots, LAC_SLOTS_MAX);
         return false;
@@ -265,15 +281,41 @@ static bool fits_fleet(lac_core *core, uint64_t peer, const lac_hello *hello)
 }
 
 /* The session exists once the worker can know of it. */
-static bool acknowledge(lac_core *core, lac__group *group)
+static bool acknowledge(lac_core *core, lac__rank *rank)
 {
-    lac__rank *leader = group->ranks[0];
-    lac_msg msg = {.body.hello_ack = {.session = leader->session,
+    lac_msg msg = {.body.hello_ack = {.session = rank->session,
                                       .epoch = core->options.epoch,
                                       .heartbeat_ms = core->options.heartbeat_ms,
                                       .lease_ms = core->options.lease_ms}};
-    memcpy(msg.body.hello_ack.incarnation, group->incarnation, 16);
-    return lac__group_send(core, group, LAC_MSG_HELLO_ACK, &msg) == LAC_OK;
+    memcpy(msg.body.hello_ack.incarnation, rank->group->incarnation, 16);
+    return lac__rank_send(core, rank, LAC_MSG_HELLO_ACK, &msg) == LAC_OK;
+}
+
+/* Takes a Hello for its word: the rank's record, its session, and what they make of the group.
+ * False: the answer did not reach it. */
+static bool take(lac_core *core, lac__group *group, uint64_t peer, const lac_hello *hello,
+                 const char *why)
+{
+    set_rank(core, group, peer, hello);
+    group->lost = false;
+    for (uint32_t i = 0; i < group->ranks_count; i++)
+        group->lost |= group->ranks[i] && group->ranks[i]->lost;
+    lac__rank *rank = group->ranks[hello->rank];
+    if (hello->rank == 0) { /* the others are given what it has */
+        lac__copy_text(group->isa, sizeof group->isa, hello->isa);
+        group->slots = hello->slots;
+        group->context_max = hello->context_max;
+        group->kv_pages = hello->kv_pages;
+        lac__classes_hello(core, group, hello);
+    }
+    if (!acknowledge(core, rank))
+        return false;
+    if (hello->rank == 0)
+        lac__recovery_resume(core, group, hello);
+    else if (lac__group_whole(group))
+        lac__recovery_resolve(core, group, false, "");
+    lac__forming_step(core, group, why);
+    return true;
 }
 
 static bool make_room(lac_core *core)
@@ -302,14 +344,8 @@ static void welcome(lac_core *core, uint64_t peer, const lac_hello *hello)
         return;
     }
     lac__group *group = make_group(core, hello, model);
-    set_rank(core, group, peer, hello);
-    lac__classes_hello(core, group, hello);
-    if (!acknowledge(core, group)) {
+    if (!take(core, group, peer, hello, "all ranks said hello"))
         drop_group(core, group); /* it asks again */
-        return;
-    }
-    lac__recovery_resume(core, group, hello);
-    lac__group_step(core, group, LAC__GROUP_FORMED, "all ranks said hello");
 }
 
 /* The same start of the same process, on this or another connection. */
@@ -317,8 +353,41 @@ static bool same_start(const lac__group *group, uint64_t peer, const lac_hello *
 {
     if (!is_zero(hello->incarnation))
         return !memcmp(hello->incarnation, group->incarnation, 16);
-    /* It never got its number: our answer was lost, it asks again. */
-    return group->ranks[0] && group->ranks[0]->peer == peer;
+    if (hello->rank >= group->ranks_count)
+        return false;
+    /* It never got its number: our answer was lost, it asks again. Or it is one more of the ranks
+     * that were started by hand. */
+    const lac__rank *rank = group->ranks[hello->rank];
+    return rank ? rank->peer == peer
+                : group->state == LAC__GROUP_PROVISIONING && group->ranks_count > 1;
+}
+
+/* Of a start that is known: the rank itself again, or another of its group. */
+static void same_start_hello(lac_core *core, lac__group *group, uint64_t peer,
+                             const lac_hello *hello)
+{
+    char why[LAC_REASON_MAX + 1];
+    bool formed = group->state != LAC__GROUP_PROVISIONING && group->state != LAC__GROUP_FORMING;
+    if (!lac__forming_agrees(group, hello, why, sizeof why)) {
+        reject(core, peer, "group \"%s\" %s: %s", group->id,
+               formed ? "runs otherwise" : "does not form", why);
+        if (!formed)
+            lac__group_step(core, group, LAC__GROUP_FAULT, why);
+        return;
+    }
+    const lac__rank *before = group->ranks[hello->rank];
+    if (group->ranks_count > 1 && before && before->peer != peer && before->pid != hello->pid) {
+        reject(core, peer, "rank %u of group \"%s\" is pid %llu", hello->rank, group->id,
+               (unsigned long long)before->pid);
+        return;
+    }
+    if (lac__forming_breaks(group, hello, why, sizeof why)) {
+        lac__group_step(core, group, LAC__GROUP_FAULT, why);
+        send_reason(core, peer, LAC_MSG_DIE, why);
+        return;
+    }
+    if (!take(core, group, peer, hello, "said hello again") && group->ranks[hello->rank])
+        mark_lost(core, group->ranks[hello->rank]); /* its old session is gone, the new never was */
 }
 
 void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello)
@@ -341,31 +410,15 @@ void lac__registry_hello(lac_core *core, uint64_t peer, const lac_hello *hello)
         welcome(core, peer, hello);
         return;
     }
-    bool same = same_start(group, peer, hello);
-    if (same && (strcmp(group->model->name, hello->model) != 0 ||
-                 memcmp(&group->digest, &hello->model_digest, sizeof group->digest) != 0)) {
-        reject(core, peer, "group \"%s\" came back with another model (\"%s\", was \"%s\")",
-               group->id, hello->model, group->model->name);
+    if (same_start(group, peer, hello)) {
+        same_start_hello(core, group, peer, hello);
         return;
     }
-    if (!same) {
-        known = find_rank(core, peer);
-        if (known) /* one process replaced by another behind one connection cannot be */
-            lac__registry_lost(core, peer);
-        if (name_free(core, peer, group, hello))
-            welcome(core, peer, hello);
-        return;
-    }
-    group->lost = false;
-    group->slots = hello->slots;
-    set_rank(core, group, peer, hello);
-    lac__classes_hello(core, group, hello);
-    if (!acknowledge(core, group)) {
-        group->lost = core->unsettled = true; /* its old session is gone, the new one never was */
-        return;
-    }
-    lac__recovery_resume(core, group, hello);
-    lac__group_step(core, group, LAC__GROUP_FORMED, "said hello again");
+    known = find_rank(core, peer);
+    if (known) /* one process replaced by another behind one connection cannot be */
+        lac__registry_lost(core, peer);
+    if (name_free(core, peer, group, hello))
+        welcome(core, peer, hello);
 }
 
 /* ---- frames and leases ---- */
@@ -379,6 +432,8 @@ lac__rank *lac__registry_rank(lac_core *core, uint64_t peer, const lac_envelope 
         reregister(core, peer, rank ? "session or epoch is not the present one" : "unknown here");
         return NULL;
     }
+    if (rank->group->state == LAC__GROUP_STOPPED && rank->rank > 0)
+        return NULL; /* its leader lets it go in its own time */
     if (!lac__group_living(rank->group)) {
         lac_metric_add(core->meters.fenced, 1);
         send_reason(core, peer, LAC_MSG_DIE, "this start was declared dead; start again");
@@ -391,16 +446,36 @@ lac__rank *lac__registry_rank(lac_core *core, uint64_t peer, const lac_envelope 
     return lac__group_living(rank->group) ? rank : NULL;
 }
 
-void lac__registry_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbeat *beat)
+static void heartbeat_take(lac_core *core, lac__rank *rank, const lac_heartbeat *beat)
 {
-    if (beat->report_seq && beat->report_seq <= rank->beat.report_seq)
-        return; /* older than what we know */
-    lac__verdict_measure(core, rank, beat);
     if (!beat->busy || !rank->beat_ms || !rank->beat.busy ||
         beat->step_counter != rank->beat.step_counter)
         rank->step_ms = core->now_ms;
     rank->beat = *beat;
     rank->beat_ms = core->now_ms ? core->now_ms : 1;
+}
+
+/* A rank that is not the leader: alive, and perhaps asked to end. */
+static void follower_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbeat *beat)
+{
+    lac__group *group = rank->group;
+    heartbeat_take(core, rank, beat);
+    if (beat->draining && group->state != LAC__GROUP_DRAINING)
+        lac_core_drain_group(core, core->now_ms, group->id, 0);
+    else
+        lac__verdict_judge(core, group);
+}
+
+void lac__registry_heartbeat(lac_core *core, lac__rank *rank, const lac_heartbeat *beat)
+{
+    if (beat->report_seq && beat->report_seq <= rank->beat.report_seq)
+        return; /* older than what we know */
+    if (rank->rank > 0) {
+        follower_heartbeat(core, rank, beat);
+        return;
+    }
+    lac__verdict_measure(core, rank, beat);
+    heartbeat_take(core, rank, beat);
     lac__group *group = rank->group;
     lac__router_reconcile(group, beat);
     lac__verdict_pace(core, group, beat);
@@ -421,21 +496,24 @@ void lac__registry_lost(lac_core *core, uint64_t peer)
      * between two heartbeats is a process that is gone. */
     bool silence = group->state == LAC__GROUP_READY &&
                    core->now_ms - rank->seen_ms >= core->options.suspect_ms / 2;
+    char why[64] = "its connection is gone";
+    if (group->ranks_count > 1)
+        snprintf(why, sizeof why, "rank %u: its connection is gone", rank->rank);
     drop_rank(core, rank);
-    group->lost = false; /* known and dealt with from here */
-    lac__group_step(core, group, LAC__GROUP_LOST, "its connection is gone");
+    lac__group_step(core, group, LAC__GROUP_LOST, why);
     if (silence)
         lac__verdict_vanished(core, group);
     /* Its streams go on elsewhere at once; the group itself has suspect_ms to say hello again. */
     if (lac__group_living(group))
-        lac__recovery_move_all(core, group, LAC__BLAME_DOUBT, "its connection is gone");
+        lac__recovery_move_all(core, group, LAC__BLAME_DOUBT, why);
 }
 
 void lac__registry_settle(lac_core *core)
 {
     for (lac__group *g = core->groups_head; g; g = g->next) {
-        if (g->lost && g->ranks[0])
-            lac__registry_lost(core, g->ranks[0]->peer);
+        for (uint32_t i = 0; g->lost && i < g->ranks_count; i++)
+            if (g->ranks[i] && g->ranks[i]->lost)
+                lac__registry_lost(core, g->ranks[i]->peer);
         g->lost = false;
     }
 }
@@ -452,18 +530,21 @@ static void tick_group(lac_core *core, lac__group *group)
         group->drain_until_ms = 0;
         lac__recovery_move_all(core, group, LAC__BLAME_NONE, "its drain deadline passed");
     }
-    lac__rank *leader = group->ranks[0];
-    if (!leader) {
-        if (core->now_ms - group->state_ms >= core->options.suspect_ms &&
-            !lac__verdict_frozen(core))
-            lac__group_step(core, group, LAC__GROUP_EXPIRED, "disconnected and did not come back");
-        return;
+    for (uint32_t i = 0; i < group->ranks_count; i++) {
+        lac__rank *rank = group->ranks[i];
+        if (!rank || rank->probed || core->now_ms - rank->seen_ms < core->options.suspect_ms / 2)
+            continue;
+        rank->probed = true;
+        probe(core, rank);
     }
-    if (!leader->probed && core->now_ms - leader->seen_ms >= core->options.suspect_ms / 2) {
-        leader->probed = true;
-        probe(core, group);
-    }
-    lac__verdict_judge(core, group);
+    if (group->state == LAC__GROUP_PROVISIONING || group->state == LAC__GROUP_FORMING)
+        lac__forming_tick(core, group);
+    else if (!lac__group_whole(group) &&
+             core->now_ms - group->state_ms >= core->options.suspect_ms &&
+             !lac__verdict_frozen(core))
+        lac__group_step(core, group, LAC__GROUP_EXPIRED, "disconnected and did not come back");
+    if (lac__group_living(group) && lac__group_whole(group))
+        lac__verdict_judge(core, group);
 }
 
 void lac__registry_tick(lac_core *core)

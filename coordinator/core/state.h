@@ -2,8 +2,8 @@
  * is visible outside this folder. One thread owns all of it; there is no clock and no I/O behind
  * any call.
  *
- * Who owns what: registry.c the groups, ranks and sessions; verdict.c what
- * silence means; breaker.c groups that fail; requests.c the records and
+ * Who owns what: registry.c the groups, ranks and sessions; forming.c how ranks become a group;
+ * verdict.c what silence means; breaker.c groups that fail; requests.c the records and
  * which of queued / running / done each is in; queue.c admission and the central queue; router.c
  * the choice of a group; tenant.c rights and quotas; fair.c whose turn it is; recovery.c what
  * happens to requests of a group that is gone; poison.c which contents kill; output.c what workers
@@ -110,6 +110,7 @@ struct lac__model {
 typedef enum {
     LAC__GROUP_NONE = 0,
     LAC__GROUP_PROVISIONING, /* some of its ranks are there */
+    LAC__GROUP_FORMING,      /* all are, and were told what to load */
     LAC__GROUP_READY,
     LAC__GROUP_SUSPECT,  /* silent, stalled or disconnected: no new work, streams kept */
     LAC__GROUP_DRAINING, /* no new work; what runs may finish */
@@ -119,7 +120,8 @@ typedef enum {
 } lac__group_state;
 
 typedef enum {
-    LAC__GROUP_FORMED,  /* every rank is there */
+    LAC__GROUP_JOINED,  /* first barrier: every rank is there and can be reached */
+    LAC__GROUP_FORMED,  /* second barrier: every rank has loaded */
     LAC__GROUP_LATE,    /* no frame for suspect_ms, or busy without a step for LAC_STALLED_MS */
     LAC__GROUP_ALIVE,   /* frames and steps again */
     LAC__GROUP_LOST,    /* a connection is known to be gone */
@@ -132,11 +134,28 @@ typedef enum {
     LAC__GROUP_EVENTS
 } lac__group_event;
 
+/* How far a rank has come. */
+typedef enum {
+    LAC__RANK_KNOCKING, /* it asked for its group's incarnation */
+    LAC__RANK_JOINED,   /* the others can reach it; it has loaded nothing */
+    LAC__RANK_FORMED,   /* it has loaded and met the others; the only rank of a group always */
+    LAC__RANK_PHASES
+} lac__rank_phase;
+
 typedef struct {
     uint64_t peer;
     UT_hash_handle hh; /* by peer */
     lac__group *group;
     uint32_t rank;
+    lac__rank_phase phase;
+    bool told; /* what it is to load */
+    bool lost; /* a send or the transport said so: dealt with when the step settles */
+    char host[LAC_NAME_MAX + 1];
+    uint8_t *address;
+    uint32_t address_bytes;
+    lac_digest config_digest; /* FORMED */
+    uint32_t layer_first, layer_end, erased_units;
+    uint64_t weight_bytes;
     uint64_t session;
     uint64_t pid;
     uint64_t seen_ms; /* last frame */
@@ -210,9 +229,11 @@ struct lac__group {
     uint32_t layers, slots, context_max;
     uint64_t kv_pages;
     lac__rank *ranks[LAC_RANKS_MAX]; /* NULL = not connected */
-    uint32_t ranks_count;
-    bool lost;               /* a send or the transport said so: dealt with when the step settles */
-    uint64_t drain_until_ms; /* 0 = its own business */
+    uint32_t ranks_count, pp, tp;
+    uint32_t first_rank; /* whose Hello made the record */
+    lac_digest plan_digest, config_digest;
+    bool lost;                 /* one of its ranks is */
+    uint64_t drain_until_ms;   /* 0 = its own business */
     uint64_t blocked_until_ms; /* it was full lately: no dispatch before */
     lac__list running;
     uint32_t excess; /* sequences it reported beyond the ones we know of */

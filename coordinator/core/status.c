@@ -31,6 +31,8 @@ static void fill_group(const lac_core *core, const lac__group *g, lac_group_stat
     lac__copy_text(out->model, sizeof out->model, g->model->name);
     lac__copy_text(out->isa, sizeof out->isa, g->isa);
     out->layers = g->layers;
+    out->pp = g->pp;
+    out->tp = g->tp;
     out->slots = g->slots;
     out->running = (uint32_t)g->running.count;
     out->kv_pages = g->kv_pages;
@@ -41,7 +43,12 @@ static void fill_group(const lac_core *core, const lac__group *g, lac_group_stat
         ranks[out->ranks_count++] = (lac_rank_status){.rank = rank->rank,
                                                       .pid = rank->pid,
                                                       .active_layers = rank->beat.active_layers,
-                                                      .rss_bytes = rank->beat.rss_bytes};
+                                                      .rss_bytes = rank->beat.rss_bytes,
+                                                      .layer_first = rank->layer_first,
+                                                      .layer_end = rank->layer_end,
+                                                      .erased_units = rank->erased_units,
+                                                      .weight_bytes = rank->weight_bytes};
+        lac__copy_text(ranks[out->ranks_count - 1].host, sizeof rank->host, rank->host);
         if (i)
             continue;
         out->queued = rank->beat.queued;

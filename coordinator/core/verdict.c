@@ -171,14 +171,27 @@ static void late(lac_core *core, lac__group *group, const char *why)
         lac__verdict_vanished(core, group);
 }
 
+/* The rank that was not heard of for longest. */
+static const lac__rank *quietest(const lac__group *group)
+{
+    const lac__rank *quiet = group->ranks[0];
+    for (uint32_t i = 1; i < group->ranks_count; i++)
+        if (group->ranks[i]->seen_ms < quiet->seen_ms)
+            quiet = group->ranks[i];
+    return quiet;
+}
+
 void lac__verdict_judge(lac_core *core, lac__group *group)
 {
-    const lac__rank *leader = group->ranks[0];
+    if (!lac__group_whole(group))
+        return; /* what a missing connection means is known already */
+    const lac__rank *leader = group->ranks[0], *quiet = quietest(group);
     char why[96];
-    uint64_t silent = silent_ms(core, leader), stalled = stalled_ms(core, leader);
+    uint64_t silent = silent_ms(core, quiet), stalled = stalled_ms(core, leader);
     bool frozen = lac__verdict_frozen(core);
     if (silent >= core->options.suspect_ms) {
-        snprintf(why, sizeof why, "no frame for %llu ms", (unsigned long long)silent);
+        snprintf(why, sizeof why, "no frame%s for %llu ms",
+                 group->ranks_count > 1 ? " of one rank" : "", (unsigned long long)silent);
         if (silent >= core->options.lease_ms && !frozen)
             lac__group_step(core, group, LAC__GROUP_EXPIRED, why);
         else

@@ -60,6 +60,10 @@ static bool everything_happened(void)
         {"shadow scores", totals.shadows},
         {"refused by quota", totals.quotas},
         {"served deeper", totals.browned},
+        {"first barriers passed", totals.joined},
+        {"second barriers passed", (double)totals.formed},
+        {"faults of a group", totals.broken},
+        {"lone ranks lost", totals.rank_lost},
     };
     bool all = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {

@@ -1,7 +1,7 @@
 /* A world around the coordinator's core in which everything that may go wrong does, by a seed:
- * workers that crash, freeze, hang, reconnect, repeat themselves, skip or drain; clients that
- * cancel, vanish, read slowly or take nothing; connections that delay and lose. No time passes but
- * simulated time. */
+ * workers of one rank or several that crash, freeze, hang, reconnect, repeat themselves, skip or
+ * drain; clients that cancel, vanish, read slowly or take nothing; connections that delay and lose.
+ * No time passes but simulated time. */
 #ifndef LAC_SIM_H
 #define LAC_SIM_H
 
@@ -15,6 +15,7 @@
 
 enum {
     SIM_WORKERS_MAX = 6,
+    SIM_RANKS_MAX = 3,   /* of one worker: it is a group */
     SIM_CLIENTS_MAX = 5, /* [0] is the HTTP front end */
     SIM_SEQUENCES_MAX = 64,
     SIM_STREAMS_MAX = 400,
@@ -34,8 +35,10 @@ typedef enum {
     SIM_TO_WORKER,   /* a packet arrives at a worker */
     SIM_WORKER_STEP, /* a worker's engine makes a step */
     SIM_WORKER_BEAT,
-    SIM_WORKER_FATE, /* something happens to a worker */
-    SIM_WORKER_UP,   /* it starts (again), or a frozen one goes on */
+    SIM_WORKER_LOADED, /* one of several ranks has loaded; `peer` is its number */
+    SIM_RANK_UP,       /* a frozen one goes on; likewise */
+    SIM_WORKER_FATE,   /* something happens to a worker */
+    SIM_WORKER_UP,     /* it starts (again), or a frozen one goes on */
     SIM_CLIENT_ACT,
     SIM_CORE_LOST, /* the transport tells the core that a peer is gone */
     SIM_TICK
@@ -49,6 +52,7 @@ typedef struct {
     lac_running running[SIM_SEQUENCES_MAX];
     lac_class_facts classes[SIM_CLASSES];
     lac_run_account accounts[SIM_SEQUENCES_MAX];
+    char address[8];
 } sim_packet;
 
 typedef struct {
@@ -63,7 +67,7 @@ typedef struct {
 
 /* A worker's connection. Numbers are never reused. */
 typedef struct {
-    int worker;
+    int worker, rank;
     bool open;                  /* false: a send answers LAC_EPEER */
     bool swallow;               /* nobody reads, nobody notices */
     uint64_t last_in, last_out; /* packets of one direction keep their order */
@@ -79,7 +83,17 @@ typedef struct {
     bool shadow;
 } sim_sequence;
 
+/* A rank that does not lead, and what a leader of several has beside the rest. */
 typedef struct {
+    bool frozen, registered, named, told, formed; /* named: it knows its incarnation */
+    bool sentenced;                               /* its end came while it was frozen */
+    uint64_t peer, session, epoch, report_seq;
+    lac_digest config;
+} sim_rank;
+
+typedef struct {
+    uint32_t ranks;
+    sim_rank rank[SIM_RANKS_MAX]; /* of [0] only named, told, formed and config are used */
     bool up, frozen, hung, draining, drained, registered;
     uint64_t life, peer, session, epoch, report_seq, steps, dispatch_seq_seen;
     uint8_t incarnation[16];
@@ -96,6 +110,10 @@ typedef struct {
 lac_class_facts sim_class(int index);
 void sim_worker_start(sim *s, int worker);
 void sim_worker_packet(sim *s, int worker, const lac_msg *msg);
+/* To one of its ranks but the first. */
+void sim_rank_packet(sim *s, int worker, uint32_t rank, const lac_msg *msg);
+void sim_worker_loaded(sim *s, int worker, uint32_t rank);
+void sim_rank_up(sim *s, int worker, uint32_t rank);
 void sim_worker_step(sim *s, int worker);
 void sim_worker_beat(sim *s, int worker);
 void sim_worker_fate(sim *s, int worker);
@@ -158,13 +176,14 @@ struct sim {
 typedef struct {
     uint64_t events, streams, tokens, stopped, length, cancelled, refused[LAC_EINTERNAL + 1];
     double moves, duplicates, stale, fenced, reregisters, hung, expired, drained, lost, freezes,
-        forgiven, sheds, as_class, kept, fell, shadows, quotas, browned;
+        forgiven, sheds, as_class, kept, fell, shadows, quotas, browned,
+        joined, formed, broken, rank_lost;
 } sim_totals;
 extern sim_totals totals;
 
 void sim_run(uint64_t seed, bool verbose);
 void sim_push(sim *s, uint64_t delay, sim_event event);
-uint64_t sim_open(sim *s, int worker);
+uint64_t sim_open(sim *s, int worker, int rank);
 /* Closes; `told`: the core hears of it by itself. In-flight packets to it are lost. */
 void sim_close(sim *s, uint64_t peer, bool told);
 void sim_send_to_core(sim *s, lac_plane plane, uint64_t peer, sim_packet *packet);

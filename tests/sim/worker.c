@@ -30,7 +30,27 @@ lac_class_facts sim_class(int index)
     return f;
 }
 
-static void say_hello(sim *s, int worker)
+/* What one of several ranks adds to its Hello. */
+static void fill_rank(const sim_worker *w, uint32_t rank, sim_packet *packet)
+{
+    lac_hello *h = &packet->msg.body.hello;
+    const sim_rank *r = &w->rank[rank];
+    h->rank = rank;
+    h->pp = w->ranks;
+    h->pid += 1000000 * rank;
+    if (!r->named)
+        memset(h->incarnation, 0, 16);
+    else
+        snprintf(packet->address, sizeof packet->address, "%u.%llu", rank,
+                 (unsigned long long)w->life % 1000);
+    h->address = (lac_span){packet->address, (uint32_t)strlen(packet->address)};
+    h->formed = r->formed;
+    h->config_digest = r->config;
+    if (!r->formed)
+        h->classes_count = 0;
+}
+
+static void say_hello_as(sim *s, int worker, uint32_t rank)
 {
     sim_worker *w = &s->workers[worker];
     sim_packet *packet = packet_of(w, LAC_MSG_HELLO);
@@ -45,17 +65,24 @@ static void say_hello(sim *s, int worker)
     snprintf(h->group, sizeof h->group, "g%d", worker);
     snprintf(h->model, sizeof h->model, "m%d", w->model);
     memcpy(h->incarnation, w->incarnation, 16);
-    for (uint32_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count && !rank; i++)
         packet->running[i] = (lac_running){w->sequences[i].request, w->sequences[i].attempt,
                                            w->sequences[i].next_pos};
-    for (int i = 0; i < SIM_CLASSES; i++)
+    for (int i = 0; i < SIM_CLASSES && !rank; i++)
         if (w->classes >> i & 1)
             packet->classes[h->classes_count++] = sim_class(i);
     h->classes = packet->classes;
-    h->running_count = w->count;
+    h->running_count = rank ? 0 : w->count;
     h->running = packet->running;
-    w->registered = false;
-    sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+    if (w->ranks > 1)
+        fill_rank(w, rank, packet);
+    *(rank ? &w->rank[rank].registered : &w->registered) = false;
+    sim_send_to_core(s, LAC_PLANE_WORKER, rank ? w->rank[rank].peer : w->peer, packet);
+}
+
+static void say_hello(sim *s, int worker)
+{
+    say_hello_as(s, worker, 0);
 }
 
 static sim_event mine(const sim *s, int worker, sim_kind kind)
@@ -66,13 +93,23 @@ static sim_event mine(const sim *s, int worker, sim_kind kind)
 void sim_worker_start(sim *s, int worker)
 {
     sim_worker *w = &s->workers[worker];
-    sim_worker fresh = {.up = true, .life = w->life + 1, .slots = w->slots, .model = w->model};
+    sim_worker fresh = {
+        .up = true, .life = w->life + 1, .slots = w->slots, .model = w->model, .ranks = w->ranks};
     *w = fresh;
+    /* By a launcher, which draws the number, or by hand. */
+    bool launched = w->ranks > 1 && sim_chance(s, 0.5);
+    for (int i = 0; i < 16 && launched; i++)
+        w->incarnation[i] = (uint8_t)sim_between(s, 1, 255);
+    for (uint32_t r = 0; r < w->ranks; r++)
+        w->rank[r].named = launched;
     w->classes = (uint32_t)sim_between(s, 0, 7);
-    w->peer = sim_open(s, worker);
+    w->peer = sim_open(s, worker, 0);
+    for (uint32_t r = 1; r < w->ranks; r++)
+        w->rank[r].peer = sim_open(s, worker, (int)r);
     sim_trace(s, "worker %d starts, life %llu peer %llu", worker, (unsigned long long)w->life,
               (unsigned long long)w->peer);
-    say_hello(s, worker);
+    for (uint32_t r = 0; r < w->ranks; r++)
+        say_hello_as(s, worker, r);
     sim_push(s, sim_between(s, 1, 500), mine(s, worker, SIM_WORKER_BEAT));
     sim_push(s, sim_between(s, 1, 30), mine(s, worker, SIM_WORKER_STEP));
 }
@@ -84,6 +121,8 @@ static void die(sim *s, int worker, bool told)
     w->up = false;
     sim_worker_drop_mail(w);
     sim_close(s, w->peer, told);
+    for (uint32_t r = 1; r < w->ranks; r++)
+        sim_close(s, w->rank[r].peer, told);
     sim_push(s, sim_between(s, 10, 5000), (sim_event){.kind = SIM_WORKER_UP, .actor = worker});
 }
 
@@ -118,6 +157,8 @@ static void take_dispatch(sim *s, sim_worker *w, const lac_dispatch *d)
 {
     LAC_ASSERT(d->dispatch_seq > w->dispatch_seq_seen);
     LAC_ASSERT(!w->drained);
+    for (uint32_t r = 0; r < w->ranks && w->ranks > 1; r++)
+        LAC_ASSERT(w->rank[r].formed); /* nothing before the second barrier */
     w->dispatch_seq_seen = d->dispatch_seq;
     bool full = w->count >= SIM_SEQUENCES_MAX;
     if (full || (!s->calm && sim_chance(s, 0.02 * s->fault_rate))) {
@@ -134,6 +175,148 @@ static void take_dispatch(sim *s, sim_worker *w, const lac_dispatch *d)
                                               .shadow = d->shadow};
 }
 
+/* ---- one of several ranks ---- */
+
+/* It knows the incarnation: the others can reach it. */
+static void get_name(sim *s, int worker, uint32_t rank)
+{
+    sim_worker *w = &s->workers[worker];
+    bool news = w->ranks > 1 && !w->rank[rank].named;
+    w->rank[rank].named = true;
+    if (news)
+        say_hello_as(s, worker, rank);
+}
+
+static void take_form(sim *s, int worker, uint32_t rank, const lac_form *form)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_rank *r = &w->rank[rank];
+    LAC_ASSERT(form->addresses_count == w->ranks && r->named);
+    LAC_ASSERT(!memcmp(form->incarnation, w->incarnation, 16));
+    if (r->told) /* on another connection: the same again */
+        LAC_ASSERT(!memcmp(&r->config, &form->config_digest, sizeof r->config));
+    r->config = form->config_digest;
+    if (r->told)
+        return;
+    r->told = true;
+    sim_event loaded = mine(s, worker, SIM_WORKER_LOADED);
+    loaded.peer = rank;
+    sim_push(s, sim_between(s, 5, 3000), loaded);
+}
+
+void sim_worker_loaded(sim *s, int worker, uint32_t rank)
+{
+    sim_worker *w = &s->workers[worker];
+    if (!s->calm && sim_chance(s, 0.05 * s->fault_rate)) { /* it cannot: too little memory */
+        sim_packet *packet = packet_of(w, LAC_MSG_FAULT);
+        if (rank)
+            packet->msg.envelope.session = w->rank[rank].session;
+        packet->msg.body.fault = (lac_fault){.status = LAC_ENOMEM};
+        sim_send_to_core(s, LAC_PLANE_WORKER, rank ? w->rank[rank].peer : w->peer, packet);
+        die(s, worker, true);
+        return;
+    }
+    w->rank[rank].formed = true;
+    totals.formed++;
+    say_hello_as(s, worker, rank);
+}
+
+void sim_rank_packet(sim *s, int worker, uint32_t rank, const lac_msg *msg)
+{
+    sim_worker *w = &s->workers[worker];
+    sim_rank *r = &w->rank[rank];
+    bool end = msg->envelope.type == LAC_MSG_DIE || msg->envelope.type == LAC_MSG_HELLO_REJECT;
+    if (r->frozen) { /* of what it reads when it goes on only its end matters */
+        r->sentenced |= end;
+        return;
+    }
+    switch (msg->envelope.type) {
+    case LAC_MSG_HELLO_ACK:
+        r->session = msg->body.hello_ack.session;
+        r->epoch = msg->body.hello_ack.epoch;
+        r->registered = true;
+        memcpy(w->incarnation, msg->body.hello_ack.incarnation, 16);
+        get_name(s, worker, rank);
+        break;
+    case LAC_MSG_FORM: take_form(s, worker, rank, &msg->body.form); break;
+    case LAC_MSG_REREGISTER: say_hello_as(s, worker, rank); break;
+    case LAC_MSG_HELLO_REJECT:
+    case LAC_MSG_DIE: die(s, worker, true); break;
+    default: LAC_ASSERT(!"a rank that does not lead got what only a leader gets");
+    }
+}
+
+void sim_rank_up(sim *s, int worker, uint32_t rank)
+{
+    sim_rank *r = &s->workers[worker].rank[rank];
+    r->frozen = false;
+    if (r->sentenced)
+        die(s, worker, true);
+}
+
+static bool followers_go(const sim_worker *w)
+{
+    for (uint32_t r = 1; r < w->ranks; r++)
+        if (w->rank[r].frozen)
+            return false;
+    return w->ranks == 1 || w->rank[0].formed;
+}
+
+static void followers_beat(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    for (uint32_t i = 1; i < w->ranks && w->up; i++) {
+        sim_rank *r = &w->rank[i];
+        if (r->frozen)
+            continue;
+        if (!r->registered) {
+            if (sim_chance(s, 0.3))
+                say_hello_as(s, worker, i);
+            continue;
+        }
+        sim_packet *packet = packet_of(w, LAC_MSG_HEARTBEAT);
+        packet->msg.envelope.session = r->session;
+        packet->msg.envelope.epoch = r->epoch;
+        packet->msg.body.heartbeat = (lac_heartbeat){.report_seq = ++r->report_seq};
+        sim_send_to_core(s, LAC_PLANE_WORKER, r->peer, packet);
+    }
+}
+
+/* Something happens to a rank that does not lead. */
+static void rank_fate(sim *s, int worker)
+{
+    sim_worker *w = &s->workers[worker];
+    uint32_t rank = (uint32_t)sim_between(s, 1, w->ranks - 1);
+    sim_rank *r = &w->rank[rank];
+    if (r->frozen)
+        return;
+    switch (sim_between(s, 0, 2)) {
+    case 0: { /* it dies, which the leader sees as well */
+        sim_trace(s, "worker %d: rank %u dies", worker, rank);
+        totals.rank_lost++;
+        sim_close(s, r->peer, sim_chance(s, 0.8));
+        sim_packet *packet = packet_of(w, LAC_MSG_FAULT);
+        packet->msg.body.fault = (lac_fault){.status = LAC_EPEER};
+        sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
+        die(s, worker, true);
+        break;
+    }
+    case 1: {
+        sim_trace(s, "worker %d: rank %u freezes", worker, rank);
+        sim_event up = mine(s, worker, SIM_RANK_UP);
+        up.peer = rank;
+        r->frozen = true;
+        sim_push(s, sim_between(s, 200, 12000), up);
+        break;
+    }
+    case 2:
+        sim_trace(s, "worker %d: rank %u reconnects", worker, rank);
+        sim_close(s, r->peer, true);
+        r->peer = sim_open(s, worker, (int)rank);
+        break;
+    }
+}
+
 void sim_worker_packet(sim *s, int worker, const lac_msg *msg)
 {
     sim_worker *w = &s->workers[worker];
@@ -144,7 +327,9 @@ void sim_worker_packet(sim *s, int worker, const lac_msg *msg)
         w->epoch = msg->body.hello_ack.epoch;
         memcpy(w->incarnation, msg->body.hello_ack.incarnation, 16);
         w->registered = true;
+        get_name(s, worker, 0);
         break;
+    case LAC_MSG_FORM: take_form(s, worker, 0, &msg->body.form); break;
     case LAC_MSG_HELLO_REJECT:
         /* Its name is taken by a process that is not yet known to be gone. */
         die(s, worker, true);
@@ -227,6 +412,8 @@ static void finish_drain(sim *s, int worker)
     w->drained = true;
     sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet_of(w, LAC_MSG_DRAINED));
     w->up = false;
+    for (uint32_t r = 1; r < w->ranks; r++) /* they are let go */
+        sim_close(s, w->rank[r].peer, true);
     sim_trace(s, "worker %d drained", worker);
     sim_push(s, sim_between(s, 500, 4000), (sim_event){.kind = SIM_WORKER_UP, .actor = worker});
 }
@@ -235,7 +422,7 @@ void sim_worker_step(sim *s, int worker)
 {
     sim_worker *w = &s->workers[worker];
     sim_push(s, sim_between(s, 5, 60), mine(s, worker, SIM_WORKER_STEP));
-    if (w->frozen || w->hung || !w->registered)
+    if (w->frozen || w->hung || !w->registered || !followers_go(w))
         return;
     if (w->draining && !w->count) {
         finish_drain(s, worker);
@@ -262,7 +449,8 @@ void sim_worker_beat(sim *s, int worker)
 {
     sim_worker *w = &s->workers[worker];
     sim_push(s, 500, mine(s, worker, SIM_WORKER_BEAT));
-    if (w->frozen)
+    followers_beat(s, worker);
+    if (w->frozen || !w->up)
         return;
     if (!w->registered) {
         if (sim_chance(s, 0.3)) /* the answer may have been lost */
@@ -304,7 +492,7 @@ static void reconnect(sim *s, int worker)
     sim_worker *w = &s->workers[worker];
     sim_trace(s, "worker %d reconnects", worker);
     sim_close(s, w->peer, true);
-    w->peer = sim_open(s, worker);
+    w->peer = sim_open(s, worker, 0);
 }
 
 void sim_worker_fate(sim *s, int worker)
@@ -315,6 +503,10 @@ void sim_worker_fate(sim *s, int worker)
     sim_push(s, sim_between(s, 500, 20000), (sim_event){.kind = SIM_WORKER_FATE, .actor = worker});
     if (!w->up || w->frozen || w->hung || !sim_chance(s, s->fault_rate))
         return;
+    if (w->ranks > 1 && sim_chance(s, 0.4)) {
+        rank_fate(s, worker);
+        return;
+    }
     switch (sim_between(s, 0, 8)) {
     case 0:
     case 1: die(s, worker, true); break;
@@ -355,6 +547,8 @@ void sim_worker_heal(sim *s, int worker)
     sim_worker *w = &s->workers[worker];
     if (w->up)
         thaw(s, worker);
+    for (uint32_t r = 1; r < w->ranks && w->up; r++)
+        sim_rank_up(s, worker, r);
     if (w->up && w->hung)
         die(s, worker, true);
 }

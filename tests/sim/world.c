@@ -98,10 +98,10 @@ static sim_event pop(sim *s)
 
 /* ---- connections ---- */
 
-uint64_t sim_open(sim *s, int worker)
+uint64_t sim_open(sim *s, int worker, int rank)
 {
     LAC_ASSERT(s->connections_count < SIM_CONNECTIONS_MAX);
-    s->connections[s->connections_count] = (sim_connection){.worker = worker, .open = true};
+    s->connections[s->connections_count] = (sim_connection){.worker = worker, .rank = rank, .open = true};
     return ++s->connections_count;
 }
 
@@ -279,6 +279,11 @@ static void deliver_to_worker(sim *s, sim_event *e)
 {
     const sim_connection *c = &s->connections[e->peer - 1];
     sim_worker *w = &s->workers[c->worker];
+    if (c->rank) {
+        if (w->up && w->rank[c->rank].peer == e->peer && c->open)
+            sim_rank_packet(s, c->worker, (uint32_t)c->rank, &e->packet->msg);
+        return;
+    }
     if (w->up && w->peer == e->peer && c->open) {
         if (w->frozen) { /* it reads when it goes on */
             LAC_ASSERT(w->mail_count < SIM_MAIL_MAX);
@@ -321,6 +326,14 @@ static void act(sim *s, sim_event *e)
     case SIM_WORKER_BEAT:
         if (current(s, e))
             sim_worker_beat(s, e->actor);
+        break;
+    case SIM_WORKER_LOADED:
+        if (current(s, e))
+            sim_worker_loaded(s, e->actor, (uint32_t)e->peer);
+        break;
+    case SIM_RANK_UP:
+        if (current(s, e))
+            sim_rank_up(s, e->actor, (uint32_t)e->peer);
         break;
     case SIM_WORKER_FATE: sim_worker_fate(s, e->actor); break;
     case SIM_WORKER_UP: sim_worker_up(s, e->actor); break;
@@ -368,6 +381,7 @@ static void begin(sim *s, uint64_t seed, bool verbose)
     for (int i = 0; i < s->workers_count; i++) {
         s->workers[i].slots = (uint32_t)sim_between(s, 1, 8);
         s->workers[i].model = sim_chance(s, 0.1);
+        s->workers[i].ranks = sim_chance(s, 0.6) ? 1 : (uint32_t)sim_between(s, 2, SIM_RANKS_MAX);
         sim_push(s, sim_between(s, 0, 3000), (sim_event){.kind = SIM_WORKER_UP, .actor = i});
         sim_push(s, sim_between(s, 0, 10000), (sim_event){.kind = SIM_WORKER_FATE, .actor = i});
     }
@@ -404,6 +418,8 @@ static void add_totals(const sim *s)
                      count(s, "lacuna_quota_refusals_total", "quota=\"tokens\"") +
                      count(s, "lacuna_quota_refusals_total", "quota=\"concurrency\"");
     totals.browned += count(s, "lacuna_brownout_requests_total", "");
+    totals.joined += count(s, "lacuna_group_verdicts_total", "event=\"joined\"");
+    totals.broken += count(s, "lacuna_group_verdicts_total", "event=\"fault\"");
     totals.lost += count(s, "lacuna_requests_total", "outcome=\"lost\"");
 }
 

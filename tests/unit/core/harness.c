@@ -22,7 +22,7 @@ static void copy_reason(sent *s, const char *reason)
     snprintf(s->reason, sizeof s->reason, "%s", reason);
 }
 
-static void record_worker(sent *s, const lac_msg *msg)
+static void record_worker(bench *b, sent *s, const lac_msg *msg)
 {
     const lac_dispatch *d = &msg->body.dispatch;
     switch (msg->envelope.type) {
@@ -52,6 +52,14 @@ static void record_worker(sent *s, const lac_msg *msg)
         copy_span(s->text, sizeof s->text,
                   d->prompt.kind == LAC_PROMPT_CHAT ? d->prompt.messages[0].content
                                                     : d->prompt.text);
+        break;
+    case LAC_MSG_FORM:
+        memcpy(s->incarnation, msg->body.form.incarnation, 16);
+        copy_span(b->config, sizeof b->config, msg->body.form.config);
+        s->config_digest = msg->body.form.config_digest;
+        s->addresses_count = msg->body.form.addresses_count;
+        for (uint32_t i = 0; i < s->addresses_count && i < 2; i++)
+            copy_span(s->addresses[i], sizeof s->addresses[i], msg->body.form.addresses[i]);
         break;
     case LAC_MSG_CANCEL:
         s->request = msg->body.cancel.request;
@@ -126,7 +134,7 @@ static lac_status sink(void *arg, const lac_action *action)
                 .epoch = action->msg->envelope.epoch,
                 .type = action->msg->envelope.type};
     if (action->plane == LAC_PLANE_WORKER)
-        record_worker(s, action->msg);
+        record_worker(b, s, action->msg);
     else
         record_client(s, action->msg);
     return LAC_OK;

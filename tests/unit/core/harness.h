@@ -21,6 +21,9 @@ typedef struct {
     uint32_t tokens[64], accepted[64];
     char text[512], model[LAC_MODEL_NAME_MAX + 1], reason[LAC_REASON_MAX + 1];
     uint8_t incarnation[16];
+    lac_digest config_digest;
+    uint32_t addresses_count;
+    char addresses[2][8];
     lac_status status;
     lac_finish finish;
     lac_usage usage;
@@ -45,6 +48,7 @@ typedef struct {
     size_t log_count, read;
     uint64_t busy_peer, gone_peer; /* sends to these fail */
     lac_plane busy_plane, gone_plane;
+    char config[1024]; /* of the last Form */
     char notes[65536];
 } bench;
 
@@ -94,6 +98,7 @@ void cancel(bench *b, uint64_t peer, uint64_t stream);
 void grant(bench *b, uint64_t peer, uint64_t stream, uint32_t messages);
 
 TCase *registry_case(void);
+TCase *forming_case(void);
 TCase *requests_case(void);
 TCase *recovery_case(void);
 TCase *queue_case(void);

@@ -5,6 +5,7 @@ int main(void)
 {
     Suite *suite = suite_create("core");
     suite_add_tcase(suite, registry_case());
+    suite_add_tcase(suite, forming_case());
     suite_add_tcase(suite, requests_case());
     suite_add_tcase(suite, recovery_case());
     suite_add_tcase(suite, queue_case());

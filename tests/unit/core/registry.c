@@ -167,9 +167,9 @@ START_TEST(what_does_not_fit_is_rejected)
     say_hello(&B, 2, &h);
     ck_assert_ptr_nonnull(strstr(expect(&B, LAC_MSG_HELLO_REJECT)->reason, "digest"));
     h = hello_of("g1", "tiny", 4);
-    h.tp = 2;
+    h.slots = LAC_SLOTS_MAX + 1;
     say_hello(&B, 2, &h);
-    ck_assert_ptr_nonnull(strstr(expect(&B, LAC_MSG_HELLO_REJECT)->reason, "tp is 2"));
+    ck_assert_ptr_nonnull(strstr(expect(&B, LAC_MSG_HELLO_REJECT)->reason, "slots is 1025"));
     bench_close(&B);
 }
 END_TEST
