@@ -174,14 +174,17 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
     if (strcmp(o->device, "cpu") != 0)
         return lac_fail(err, LAC_EUNSUPPORTED, "device is \"%s\", this build serves cpu only",
                         o->device);
-    if (o->pp != 1 || o->tp != 1)
-        return lac_fail(err, LAC_EUNSUPPORTED,
-                        "pp × tp is %lld × %lld, groups of more than one rank are not served yet "
-                        "(allowed: 1 × 1)",
+    if (o->pp * o->tp > LAC_RANKS_MAX)
+        return lac_fail(err, LAC_EINVAL, "pp × tp is %lld × %lld, allowed: at most %d ranks",
+                        (long long)o->pp, (long long)o->tp, LAC_RANKS_MAX);
+    if (o->rank >= o->pp * o->tp)
+        return lac_fail(err, LAC_EINVAL, "rank is %lld, allowed below pp × tp = %lld",
+                        (long long)o->rank, (long long)(o->pp * o->tp));
+    if (o->pp * o->tp > 1 && o->group[0] == '\0')
+        return lac_fail(err, LAC_EINVAL,
+                        "pp × tp is %lld × %lld without a group: the ranks find each other by "
+                        "--group ID",
                         (long long)o->pp, (long long)o->tp);
-    if (o->rank != 0)
-        return lac_fail(err, LAC_EINVAL, "rank is %lld, allowed below pp × tp = 1",
-                        (long long)o->rank);
     if (strcmp(o->prefix_cache, "on") != 0 && strcmp(o->prefix_cache, "off") != 0)
         return lac_fail(err, LAC_EINVAL, "prefix-cache is \"%s\", allowed: on, off",
                         o->prefix_cache);
@@ -244,6 +247,9 @@ int main(int argc, char **argv)
     lac_link_options link_options = {
         .coordinator = o.coordinator,
         .group = o.group,
+        .rank = (uint32_t)o.rank,
+        .pp = (uint32_t)o.pp,
+        .tp = (uint32_t)o.tp,
         .model_name = o.model_name,
         .chat_family = o.chat_template,
         .key = o.key,

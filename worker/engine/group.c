@@ -332,12 +332,25 @@ lac_status lac__group_run(lac_engine *e, lac_batch *batch, lac_error *err)
         return e->table->run(e->backend, e->program.ops, e->program.count, batch, err);
     LAC_ASSERT(e->group->rank == 0);
     lac_error own = {0};
+    const lac_error *over = &e->group->over;
+    if (over->status != LAC_OK)
+        return lac_fail(err, over->status, "%s", over->text);
     lac_status status = lead(e, batch, &own, err);
-    if (status != LAC_OK)
+    if (status != LAC_OK) {
         lac_fabric_abort(e->group->fabric, err->text);
-    else if (own.status != LAC_OK)
+        e->group->over = *err;
+    } else if (own.status != LAC_OK) {
         return lac_fail(err, own.status, "%s", own.text);
+    }
     return status;
+}
+
+bool lac_engine_group_over(const lac_engine *e, lac_error *why)
+{
+    if (!e->group || e->group->over.status == LAC_OK)
+        return false;
+    *why = e->group->over;
+    return true;
 }
 
 /* ---- a follower ---- */

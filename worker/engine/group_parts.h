@@ -15,6 +15,7 @@ struct lac__group {
     lac_fabric *fabric;
     uint32_t rank, ranks, deadline_ms;
     bool formed;
+    lac_error over; /* what ended the group, once it is */
     uint32_t step;
     lac_reducer reducer;
     lac_error sum_err; /* of the step's sums */

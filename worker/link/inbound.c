@@ -171,9 +171,11 @@ static void take_dispatch(lac_link *link, const lac_dispatch *dispatch)
     }
     task->next_pos = dispatch->accepted_count;
     task->deadline_ms = dispatch->deadline_ms > 0 ? lac_now_ms() + dispatch->deadline_ms : 0;
-    if (!lac_session_duties(&link->session)->takes_work)
+    bool leads = link->formed && link->hello.rank == 0;
+    if (!lac_session_duties(&link->session)->takes_work || !leads)
         /* "Given up" moves the request to another group; "refused" would be the client's answer. */
-        task_refuse(link, task, LAC_ECANCELLED, "this worker is draining");
+        task_refuse(link, task, LAC_ECANCELLED,
+                    leads ? "this worker is draining" : "this rank does not lead");
     else
         text_queue(link, task, dispatch);
 }
@@ -197,6 +199,7 @@ static void take_ack(lac_link *link, const lac_hello_ack *ack)
     link->beat_ms = link->sent_ms;
     lac_info("registered as group %s: epoch %llu session %llu", link->hello.group,
              (unsigned long long)ack->epoch, (unsigned long long)ack->session);
+    lac__forming_ack(link);
 }
 
 static void take_end(lac_link *link, const char *what, const char *reason, int exit_code)
@@ -227,6 +230,7 @@ void lac__link_message(void *arg, uint64_t peer, const lac_msg *msg)
         break;
     case LAC_MSG_DIE: take_end(link, "ended", msg->body.die.reason, LAC_LINK_EXIT_DIED); break;
     case LAC_MSG_DISPATCH: take_dispatch(link, &msg->body.dispatch); break;
+    case LAC_MSG_FORM: lac__forming_form(link, &msg->body.form); break;
     case LAC_MSG_CANCEL: take_cancel(link, &msg->body.cancel); break;
     case LAC_MSG_DRAIN:
         lac__link_drain(link, msg->body.drain.deadline_ms, "the coordinator");

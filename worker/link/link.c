@@ -61,7 +61,8 @@ void lac__link_settle(lac_link *link)
         lac_warn("%zu requests were not finished by the end of the drain",
                  lac_tasks_count(link->tasks));
     lac_msg msg = {.body.fault = {0}};
-    if (heard && lac__link_send(link, LAC_MSG_DRAINED, &msg) != LAC_OK && !over)
+    bool speaks = heard && link->hello.rank == 0; /* for its group */
+    if (speaks && lac__link_send(link, LAC_MSG_DRAINED, &msg) != LAC_OK && !over)
         return; /* the next tick tries again */
     lac__link_event(link, LAC_LINK_EV_DRAINED);
 }
@@ -82,8 +83,9 @@ static void deadlines_check(lac_link *link, uint64_t now)
 }
 
 /* What the session's state asks for as time passes. */
-static void session_tick(lac_link *link, uint64_t now)
+void lac__link_session_tick(lac_link *link)
 {
+    uint64_t now = lac_now_ms();
     const lac_link_duties *duties = lac_session_duties(&link->session);
     if (duties->says_hello && lac__hello_send(link)) {
         link->hello_ms = now;
@@ -109,7 +111,7 @@ static void on_tick(uv_timer_t *timer)
     if (link->session.state == LAC_LINK_STOPPED)
         return;
     deadlines_check(link, now);
-    session_tick(link, now);
+    lac__link_session_tick(link);
     lac__link_pump(link);
     lac__link_settle(link);
 }
@@ -118,6 +120,8 @@ static void on_tick(uv_timer_t *timer)
 static void on_wake(uv_async_t *async)
 {
     lac_link *link = async->data;
+    if (link->session.state != LAC_LINK_STOPPED)
+        lac__forming_wake(link);
     if (link->session.state == LAC_LINK_STOPPED)
         return;
     lac__link_pump(link);
@@ -130,6 +134,10 @@ static void on_signal(uv_signal_t *handle, int signum)
     if (link->signals++ > 0) {
         lac_warn("second signal: leaving at once");
         _exit(128 + signum);
+    }
+    if (!link->formed) { /* nothing runs yet: there is nothing to drain */
+        lac__link_event(link, LAC_LINK_EV_END);
+        return;
     }
     lac__link_drain(link, 0, signum == SIGTERM ? "SIGTERM" : "SIGINT");
     lac__link_settle(link);
@@ -187,21 +195,15 @@ static void hello_fill(lac_link *link)
     const lac_engine_stats *facts = lac_runner_facts(link->runner);
     const lac_link_options *options = &link->options;
     lac_hello *hello = &link->hello;
-    *hello = (lac_hello){.rank = 0,
-                         .pp = 1,
-                         .tp = 1,
-                         .pid = (uint64_t)getpid(),
-                         .layers = model->layers_count,
-                         .vocab = model->vocab,
-                         .context_max = facts->context_max,
-                         .slots = facts->slots,
-                         .kv_pages = facts->kv_pages,
-                         .model_bytes = facts->weight_bytes,
-                         .threads = facts->threads,
-                         .classes_count = link->classes->count,
-                         .classes = link->classes->facts};
-    memcpy(hello->incarnation, options->incarnation, sizeof(hello->incarnation));
-    text_set(hello->group, sizeof(hello->group), options->group);
+    hello->layers = model->layers_count;
+    hello->vocab = model->vocab;
+    hello->context_max = facts->context_max;
+    hello->slots = facts->slots;
+    hello->kv_pages = facts->kv_pages;
+    hello->model_bytes = facts->weight_bytes;
+    hello->threads = facts->threads;
+    hello->classes_count = link->classes->count;
+    hello->classes = link->classes->facts;
     text_set(hello->model, sizeof(hello->model),
              options->model_name[0] != '\0' ? options->model_name : model->name);
     text_set(hello->architecture, sizeof(hello->architecture), model->architecture);
@@ -223,30 +225,63 @@ static void loop_setup(lac_link *link)
     link->wake.data = link->tick.data = link->on_term.data = link->on_int.data = link;
 }
 
-static lac_status engine_setup(lac_link *link, lac_error *err)
+lac_runner_options lac__link_runner_options(lac_link *link)
 {
-    lac_status status = lac_classes_load(link->options.plan, &link->classes, err);
-    if (status != LAC_OK)
-        return status;
-    link->options.engine.classes = link->classes->engine;
-    link->options.engine.classes_count = link->classes->count;
-    lac_runner_options options = {.engine = link->options.engine,
-                                  .commands_max = LAC__COMMANDS_MAX,
-                                  .reports_max = LAC__REPORTS_MAX,
-                                  .wake = runner_wake,
-                                  .wake_arg = &link->wake};
-    status = lac_runner_start(&options, &link->runner, err);
-    if (status == LAC_OK)
-        status = lac_classes_announce(link->classes, lac_runner_engine(link->runner), err);
+    return (lac_runner_options){.engine = link->options.engine,
+                                .commands_max = LAC__COMMANDS_MAX,
+                                .reports_max = LAC__REPORTS_MAX,
+                                .wake = runner_wake,
+                                .wake_arg = &link->wake};
+}
+
+lac_status lac__link_loaded(lac_link *link, lac_error *err)
+{
+    const lac_engine *engine = lac_runner_engine(link->runner);
+    lac_status status = lac_classes_announce(link->classes, engine, err);
     if (status != LAC_OK)
         return status;
     link->tools.tokenizer = lac_runner_tokenizer(link->runner);
     link->tools.vocab = lac_runner_model(link->runner)->vocab;
     link->tools.context_max = lac_runner_facts(link->runner)->context_max;
-    lac_prompt_tools_look(&link->tools);
-    status = chat_setup(link, err);
+    if (link->hello.rank == 0) { /* the others have no tokenizer */
+        lac_prompt_tools_look(&link->tools);
+        status = chat_setup(link, err);
+    }
+    if (status != LAC_OK)
+        return status;
+    hello_fill(link);
+    if (link->rank)
+        lac_rank_formed(link->rank, engine, &link->hello);
+    return LAC_OK;
+}
+
+/* The only rank of a group loads at once; one of several when all of them are there. */
+static lac_status engine_setup(lac_link *link, lac_error *err)
+{
+    const lac_link_options *o = &link->options;
+    lac_status status = lac_classes_load(o->plan, &link->classes, err);
+    if (status != LAC_OK)
+        return status;
+    link->options.engine.classes = link->classes->engine;
+    link->options.engine.classes_count = link->classes->count;
+    link->told = link->options.engine;
+    link->hello = (lac_hello){.pp = 1, .tp = 1, .pid = (uint64_t)getpid()};
+    memcpy(link->hello.incarnation, o->incarnation, sizeof(o->incarnation));
+    text_set(link->hello.group, sizeof(link->hello.group), o->group);
+    if (o->pp * o->tp > 1) {
+        lac_rank_options options = {.rank = o->rank,
+                                    .pp = o->pp,
+                                    .tp = o->tp,
+                                    .model_name = o->model_name,
+                                    .classes = link->classes,
+                                    .engine = &link->told};
+        return lac_rank_create(&options, &link->hello, &link->rank, err);
+    }
+    lac_runner_options options = lac__link_runner_options(link);
+    status = lac_runner_start(&options, &link->runner, err);
     if (status == LAC_OK)
-        hello_fill(link);
+        status = lac__link_loaded(link, err);
+    link->formed = status == LAC_OK;
     return status;
 }
 
@@ -255,7 +290,7 @@ static void on_connected(void *arg)
 {
     lac_link *link = arg;
     if (lac_session_duties(&link->session)->says_hello)
-        session_tick(link, lac_now_ms());
+        lac__link_session_tick(link);
 }
 
 static lac_status keys_setup(lac_link *link, lac_error *err)
@@ -330,6 +365,7 @@ void lac_link_destroy(lac_link **link_pointer)
     LAC_ASSERT(uv_loop_close(&link->loop) == 0);
     if (link->wire != NULL)
         lac_wire_destroy(&link->wire);
+    lac_rank_destroy(&link->rank);
     lac_tasks_destroy(&link->tasks);
     lac_classes_destroy(&link->classes);
     free(link->claims);
@@ -343,10 +379,11 @@ void lac_link_destroy(lac_link **link_pointer)
 int lac_link_run(lac_link *link)
 {
     const lac_hello *hello = &link->hello;
-    lac_info("group %s model %s: %u layers, %u slots, context %u, %llu KV pages, %u threads, %s, "
-             "chat %s, %u classes; coordinator %s",
-             hello->group, hello->model, hello->layers, hello->slots, hello->context_max,
-             (unsigned long long)hello->kv_pages, hello->threads, hello->isa,
+    lac_info("group %s rank %u of %u, model %s: %u layers, %u slots, context %u, %llu KV pages, %u "
+             "threads, %s, chat %s, %u classes; coordinator %s",
+             hello->group, hello->rank, hello->pp * hello->tp, hello->model, hello->layers,
+             hello->slots, hello->context_max, (unsigned long long)hello->kv_pages, hello->threads,
+             hello->isa[0] != '\0' ? hello->isa : "not loaded yet",
              hello->chat_family[0] != '\0' ? hello->chat_family : "none", hello->classes_count,
              link->options.coordinator);
     link->sent_ms = lac_now_ms();
@@ -356,5 +393,13 @@ int lac_link_run(lac_link *link)
     uv_run(&link->loop, UV_RUN_DEFAULT);
     uv_signal_stop(&link->on_term);
     uv_signal_stop(&link->on_int);
+    /* The engine thread of one rank of several may be waiting for a rank that is gone, or in the
+     * middle of loading: the kernel takes back what a process holds, and nobody else would end it.
+     */
+    bool orderly = link->formed && link->exit_code == 0 && (link->hello.rank == 0 || link->let_go);
+    if (link->rank && !orderly) {
+        lac_info("stopped, exit %d", link->exit_code);
+        _exit(link->exit_code);
+    }
     return link->exit_code;
 }

@@ -67,9 +67,25 @@ static void beat_classes(const lac_link *link, const lac_runner_progress *p, lac
     }
 }
 
+/* Of one that has no engine yet, or only follows: that it lives. */
+static void beat_bare(lac_link *link)
+{
+    lac_msg msg = {
+        .body.heartbeat = {.report_seq = link->report_seq + 1,
+                           .rss_bytes = rss_bytes(),
+                           .active_layers = link->hello.layer_end - link->hello.layer_first,
+                           .draining = link->session.draining}};
+    if (lac__link_send(link, LAC_MSG_HEARTBEAT, &msg) == LAC_OK)
+        link->report_seq++;
+}
+
 void lac__beat_send(lac_link *link)
 {
     lac_runner_progress p;
+    if (!link->formed || link->hello.rank > 0) {
+        beat_bare(link);
+        return;
+    }
     lac_runner_progress_read(link->runner, &p);
     uint64_t now = lac_now_ms();
     uint32_t queued = p.queued + link->jobs;
@@ -307,11 +323,13 @@ void lac__link_pump(lac_link *link)
 {
     /* An echo precedes every token of its sequence, so a full socket stops what follows as well. */
     if (lac_session_duties(&link->session)->reports && refusals_pump(link) && answers_pump(link) &&
-        echoes_pump(link) && reports_pump(link))
+        echoes_pump(link) && link->formed && reports_pump(link))
         scores_pump(link);
 }
 
 bool lac__link_idle(const lac_link *link)
 {
-    return lac_tasks_count(link->tasks) == 0 && link->jobs == 0;
+    /* A follower is needed until its leader lets it go. */
+    bool follows = link->formed && link->hello.rank > 0 && !link->let_go;
+    return lac_tasks_count(link->tasks) == 0 && link->jobs == 0 && !follows;
 }

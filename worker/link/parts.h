@@ -1,5 +1,5 @@
-/* The parts of the link, shared by its three files: link.c (life, timers, signals), inbound.c (what
- * the coordinator sends), outbound.c (what it is told). All of it belongs to the link thread. */
+/* The parts of the link, shared by its files: link.c (life, timers, signals), inbound.c (what the
+ * coordinator sends), outbound.c (what it is told), forming.c (becoming part of a group). All of it belongs to the link thread. */
 #ifndef LAC_LINK_PARTS_H
 #define LAC_LINK_PARTS_H
 
@@ -9,6 +9,7 @@
 #include "link/classes.h"
 #include "link/link.h"
 #include "link/prompt.h"
+#include "link/rank.h"
 #include "link/runner.h"
 #include "link/session.h"
 #include "link/tasks.h"
@@ -26,13 +27,17 @@ enum {
 
 struct lac_link {
     lac_link_options options;
+    lac_engine_options told; /* as this process was told; options.engine gets what the group agrees */
     uv_loop_t loop;
     uv_async_t wake; /* from the engine thread: a report is ready */
     uv_timer_t tick, leave;
     uv_signal_t on_term, on_int;
     lac_wire *wire;
     lac_socket *socket;
-    lac_runner *runner;
+    lac_runner *runner; /* NULL: one of several ranks, not told yet what to load */
+    lac_rank *rank;     /* NULL: the only rank of its group */
+    bool formed;        /* the engine is there; the hello says all of it */
+    bool let_go;        /* a follower that its leader needs no more */
     lac_classes *classes;
 
     lac_session session;
@@ -80,7 +85,22 @@ void lac__link_pump(lac_link *link);
 /* Nothing runs and nothing waits to be sent. */
 bool lac__link_idle(const lac_link *link);
 
+/* ---- forming.c; each is a no-op in the only rank of a group ---- */
+
+/* The group's incarnation is known. */
+void lac__forming_ack(lac_link *link);
+void lac__forming_form(lac_link *link, const lac_form *form);
+/* The engine thread has something to say about itself. */
+void lac__forming_wake(lac_link *link);
+
 /* ---- link.c ---- */
+
+/* The engine as this process was told, and what wakes the link. */
+lac_runner_options lac__link_runner_options(lac_link *link);
+/* The engine is there: classes, chat and Hello are filled from it. */
+lac_status lac__link_loaded(lac_link *link, lac_error *err);
+/* What the session's state asks for now. */
+void lac__link_session_tick(lac_link *link);
 
 void lac__link_event(lac_link *link, lac_link_event event);
 void lac__link_drain(lac_link *link, uint32_t deadline_ms, const char *who);

@@ -42,8 +42,6 @@ typedef struct {
     _Atomic uint64_t class_requests[LAC_CLASSES_MAX], class_tokens[LAC_CLASSES_MAX];
 } published;
 
-typedef enum { LOADING, READY, FAILED } load_state;
-
 struct lac_runner {
     lac_runner_options options;
     pthread_t thread;
@@ -64,10 +62,10 @@ struct lac_runner {
     published progress;
     lac_engine_stats facts;
 
-    /* Behind the doorbell's mutex, until lac_runner_start returns. */
+    /* Behind the doorbell's mutex. */
     pthread_cond_t loaded;
-    load_state load;
-    lac_error load_error;
+    lac_runner_state state;
+    lac_error why; /* FAILED, OVER */
 };
 
 /* ---- doorbell ---- */
@@ -262,6 +260,28 @@ static bool shadow_run(lac_runner *runner)
     return true;
 }
 
+static void state_set(lac_runner *runner, lac_runner_state state, const lac_error *why)
+{
+    pthread_mutex_lock(&runner->bell.mutex);
+    runner->state = state;
+    runner->why = *why;
+    pthread_cond_signal(&runner->loaded);
+    pthread_mutex_unlock(&runner->bell.mutex);
+    runner->options.wake(runner->options.wake_arg);
+}
+
+/* What the step that found it said of its sequences is not true of them: they go on elsewhere. */
+static bool group_over(lac_runner *runner)
+{
+    lac_error why;
+    if (!lac_engine_group_over(runner->engine, &why))
+        return false;
+    if (runner->report)
+        lac_report_clear(runner->report);
+    state_set(runner, LAC_RUNNER_OVER, &why);
+    return true;
+}
+
 static void run(lac_runner *runner)
 {
     while (!atomic_load(&runner->stopping)) {
@@ -275,35 +295,51 @@ static void run(lac_runner *runner)
         if (!report_hold(runner))
             continue;
         bool stepped = step_run(runner);
+        if (group_over(runner))
+            break;
         report_pass(runner);
-        if (!commanded && !stepped && !shadow_run(runner))
+        if (commanded || stepped)
+            continue;
+        if (!shadow_run(runner))
             bell_wait(&runner->bell);
+        else if (group_over(runner))
+            break;
     }
+    /* Others still read the tokenizer: the engine stays until it is asked to go. */
+    while (!atomic_load(&runner->stopping))
+        bell_wait(&runner->bell);
+}
+
+static void follow(lac_runner *runner)
+{
+    lac_error err = {0};
+    lac_status status = lac_engine_follow(runner->engine, &err);
+    state_set(runner, status == LAC_OK ? LAC_RUNNER_ENDED : LAC_RUNNER_OVER, &err);
 }
 
 static void *thread_main(void *arg)
 {
     lac_runner *runner = arg;
     pthread_setname_np(pthread_self(), "lac-engine");
-    lac_engine *engine = NULL;
+    const lac_runner_options *options = &runner->options;
+    lac_engine_options wanted = options->engine;
     lac_error err = {.status = LAC_OK};
-    lac_status status = lac_engine_create(&runner->options.engine, &engine, &err);
-
-    pthread_mutex_lock(&runner->bell.mutex);
-    runner->engine = engine;
+    lac_status status = options->meet ? options->meet(options->rank, &wanted, &err) : LAC_OK;
     if (status == LAC_OK)
-        lac_engine_stats_read(engine, &runner->facts);
-    runner->load = status == LAC_OK ? READY : FAILED;
-    runner->load_error = err;
-    pthread_cond_signal(&runner->loaded);
-    pthread_mutex_unlock(&runner->bell.mutex);
-
-    if (status == LAC_OK) {
+        status = lac_engine_create(&wanted, &runner->engine, &err);
+    if (status == LAC_OK)
+        lac_engine_stats_read(runner->engine, &runner->facts);
+    state_set(runner, status == LAC_OK ? LAC_RUNNER_READY : LAC_RUNNER_FAILED, &err);
+    if (status == LAC_OK && options->follows) {
+        follow(runner);
+    } else if (status == LAC_OK) {
         LAC_ASSERT(runner->facts.slots <= LAC_STEP_ITEMS_MAX);
         publish(runner, false);
         run(runner);
     }
     lac_engine_destroy(&runner->engine);
+    if (options->part)
+        options->part(options->rank);
     return NULL;
 }
 
@@ -333,7 +369,7 @@ static void runner_free(lac_runner **runner)
     *runner = NULL;
 }
 
-lac_status lac_runner_start(const lac_runner_options *options, lac_runner **out, lac_error *err)
+lac_status lac_runner_begin(const lac_runner_options *options, lac_runner **out, lac_error *err)
 {
     lac_runner *runner = lac_alloc(1, sizeof(*runner));
     runner->options = *options;
@@ -351,16 +387,34 @@ lac_status lac_runner_start(const lac_runner_options *options, lac_runner **out,
         runner_free(&runner);
         return lac_fail(err, LAC_EIO, "engine thread: %s", strerror(failed));
     }
+    *out = runner;
+    return LAC_OK;
+}
+
+lac_runner_state lac_runner_look(lac_runner *runner, lac_error *why)
+{
     pthread_mutex_lock(&runner->bell.mutex);
-    while (runner->load == LOADING)
-        pthread_cond_wait(&runner->loaded, &runner->bell.mutex);
-    load_state load = runner->load;
+    lac_runner_state state = runner->state;
+    *why = runner->why;
     pthread_mutex_unlock(&runner->bell.mutex);
-    if (load == FAILED) {
-        lac_error cause = runner->load_error;
+    return state;
+}
+
+lac_status lac_runner_start(const lac_runner_options *options, lac_runner **out, lac_error *err)
+{
+    lac_runner *runner;
+    lac_status status = lac_runner_begin(options, &runner, err);
+    if (status != LAC_OK)
+        return status;
+    pthread_mutex_lock(&runner->bell.mutex);
+    while (runner->state == LAC_RUNNER_LOADING)
+        pthread_cond_wait(&runner->loaded, &runner->bell.mutex);
+    lac_error why = runner->why;
+    pthread_mutex_unlock(&runner->bell.mutex);
+    if (why.status != LAC_OK) {
         pthread_join(runner->thread, NULL);
         runner_free(&runner);
-        return lac_fail(err, cause.status, "%s", cause.text);
+        return lac_fail(err, why.status, "%s", why.text);
     }
     *out = runner;
     return LAC_OK;

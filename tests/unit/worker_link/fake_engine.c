@@ -30,6 +30,10 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
 {
     if (strcmp(options->model_path, "absent") == 0)
         return lac_fail(err, LAC_EIO, "model absent: no such file");
+    while (atomic_load(&fake->hold_load))
+        usleep(1000);
+    if (atomic_load(&fake->load_fails))
+        return lac_fail(err, LAC_ENOMEM, "no memory for the fake");
     lac_engine *engine = lac_alloc(1, sizeof(*engine));
     engine->model.layers_count = 3;
     engine->model.vocab = FAKE_VOCAB;
@@ -71,6 +75,29 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .output_tokens = engine->output,
                               .class_reruns = engine->reruns,
                               .active_layers = 3};
+}
+
+lac_status lac_engine_follow(lac_engine *engine, lac_error *err)
+{
+    (void)engine;
+    while (!atomic_load(&fake->let_go) && !atomic_load(&fake->group_over))
+        usleep(1000);
+    return atomic_load(&fake->let_go) ? LAC_OK : lac_fail(err, LAC_EPEER, "rank 0 is gone");
+}
+
+bool lac_engine_group_over(const lac_engine *engine, lac_error *why)
+{
+    (void)engine;
+    if (!atomic_load(&fake->group_over))
+        return false;
+    lac_fail(why, LAC_EPEER, "rank 1 is gone");
+    return true;
+}
+
+lac_unit_state lac_engine_unit(const lac_engine *engine, uint32_t unit, lac_unit_record *record)
+{
+    (void)engine, (void)record;
+    return unit == 2 ? LAC_UNIT_ERASED : LAC_UNIT_ACTIVE;
 }
 
 lac_status lac_engine_submit(lac_engine *engine, const lac_engine_request *request, lac_error *err)

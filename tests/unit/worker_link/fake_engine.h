@@ -22,6 +22,11 @@ typedef struct {
     _Atomic uint32_t step_us; /* how long a step takes */
     _Atomic uint64_t steps, submitted, cancelled, running;
     _Atomic uint64_t shadow_starts, shadow_stops;
+    /* Of one rank of several. */
+    _Atomic uint32_t hold_load;  /* loading does not end while it is set */
+    _Atomic uint32_t load_fails; /* and then fails */
+    _Atomic uint32_t group_over, let_go;
+    _Atomic uint32_t fabrics, met; /* open now; addresses given to connect */
 } fake_state;
 extern fake_state *fake;
 

@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     srunner_add_suite(runner, suite_tasks());
     srunner_add_suite(runner, suite_report());
     srunner_add_suite(runner, suite_link());
+    srunner_add_suite(runner, suite_rank());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

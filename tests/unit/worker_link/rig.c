@@ -74,6 +74,9 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
         ck_assert_uint_le(rig.hello.running_count, RIG_RUNNING);
         for (uint32_t i = 0; i < rig.hello.running_count; i++)
             rig.running[i] = msg->body.hello.running[i];
+        snprintf(rig.address, sizeof(rig.address), "%.*s", (int)rig.hello.address.length,
+                 rig.hello.address.length > 0 ? rig.hello.address.data : "");
+        rig.knocks += rig.hello.address.length == 0;
         rig.hellos++;
         if (rig.auto_ack)
             rig_ack(rig.epoch, rig.session + 1);
@@ -90,6 +93,10 @@ static void on_message(void *arg, uint64_t peer, const lac_msg *msg)
     case LAC_MSG_SHADOW:
         rig.shadows++;
         rig.shadow = msg->body.shadow;
+        break;
+    case LAC_MSG_FAULT:
+        rig.faults++;
+        rig.fault = msg->body.fault;
         break;
     case LAC_MSG_DRAINED: rig.drained++; break;
     default: ck_abort_msg("a rank sent %s", lac_msg_name(e->type));
@@ -144,6 +151,9 @@ int rig_rank_main(char **argv)
                                 .chat_family = chat_family,
                                 .plan = strcmp(model, "fake.gguf") == 0 ? "fake.plan" : "",
                                 .engine = {.model_path = model}};
+    const char *rank = getenv("RIG_RANK");
+    if (rank != NULL)
+        sscanf(rank, "%2u:%2u:%2u", &options.rank, &options.pp, &options.tp);
     lac_link *link = NULL;
     lac_error err;
     if (lac_link_create(&options, &link, &err) != LAC_OK)
@@ -189,6 +199,15 @@ void rig_start(void)
 {
     rig_start_with("fake.gguf", "");
     RIG_UNTIL(rig.hellos == 1 && rig.beats > 0, 5000);
+}
+
+void rig_start_rank(uint32_t rank, uint32_t pp, uint32_t tp)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%u:%u:%u", rank, pp, tp);
+    setenv("RIG_RANK", text, 1);
+    rig_start_with("fake.gguf", "");
+    unsetenv("RIG_RANK");
 }
 
 void rig_stop(void)

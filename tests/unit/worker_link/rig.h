@@ -43,6 +43,10 @@ typedef struct {
     lac_hello hello;
     lac_running running[RIG_RUNNING];
     lac_class_facts classes[RIG_CLASSES]; /* their masks are gone */
+    char address[32];                     /* of the last Hello */
+    uint32_t knocks;                      /* Hellos without one */
+    uint32_t faults;
+    lac_fault fault;
     uint32_t shadows;
     lac_shadow shadow; /* the last */
     lac_heartbeat beat;
@@ -56,6 +60,8 @@ int rig_rank_main(char **argv);
 
 void rig_start(void);
 void rig_start_with(const char *model, const char *chat_family);
+/* One of several ranks; returns at once. */
+void rig_start_rank(uint32_t rank, uint32_t pp, uint32_t tp);
 /* Ends the rank, however it is, and frees everything. */
 void rig_stop(void);
 

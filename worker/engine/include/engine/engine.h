@@ -184,6 +184,9 @@ bool lac_engine_step(lac_engine *engine, lac_engine_sink sink, void *arg);
 /* What a rank other than 0 does: runs its share of every step until the leader's engine is
  * destroyed (LAC_OK) or the group is over (LAC_EPEER and its like: the process has to end). */
 lac_status lac_engine_follow(lac_engine *engine, lac_error *err);
+/* True in a leader whose group is over: no step can run any more, and what the last one reported as
+ * failed did not fail by itself. *why is filled. */
+bool lac_engine_group_over(const lac_engine *engine, lac_error *why);
 
 /* For offline scoring: runs `count` tokens as one sequence (chunked, nothing else may run) and calls
  * `row` for each position i with the logits [vocab] that follow token i. */

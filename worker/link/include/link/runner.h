@@ -18,12 +18,31 @@ typedef struct {
     lac_engine_options engine;
     size_t commands_max; /* commands in the ring at once */
     size_t reports_max;  /* reports not yet given back; when all are out the engine waits */
-    /* Called on the engine thread when a report is ready. Must not block. */
+    /* Called on the engine thread when a report is ready, and when its state changed. Must not
+     * block. */
     void (*wake)(void *arg);
     void *wake_arg;
+    /* One rank of several: `meet` before the engine is made, `part` when it is gone. NULL: alone.
+     */
+    lac_status (*meet)(void *arg, lac_engine_options *engine, lac_error *err);
+    void (*part)(void *arg);
+    void *rank;
+    bool follows; /* takes no commands: runs its share of the leader's steps */
 } lac_runner_options;
 
-/* Starts the thread, which loads the model; returns when it is ready to run or has failed. */
+typedef enum {
+    LAC_RUNNER_LOADING,
+    LAC_RUNNER_READY,
+    LAC_RUNNER_FAILED, /* to load */
+    LAC_RUNNER_OVER,   /* a rank of its group is lost: this process has to end */
+    LAC_RUNNER_ENDED   /* a follower whose leader let it go */
+} lac_runner_state;
+
+/* Starts the thread, which loads the model; look says what becomes of it. */
+lac_status lac_runner_begin(const lac_runner_options *options, lac_runner **out, lac_error *err);
+/* FAILED, OVER: *why is filled. */
+lac_runner_state lac_runner_look(lac_runner *runner, lac_error *why);
+/* The same, and returns when it is ready to run or has failed. */
 lac_status lac_runner_start(const lac_runner_options *options, lac_runner **out, lac_error *err);
 /* Ends the thread at its next step border, frees the engine. Accepts NULL, clears the pointer. */
 void lac_runner_stop(lac_runner **runner);
@@ -61,7 +80,7 @@ void lac_runner_give_back(lac_runner *runner, lac_report *report);
 /* The oldest score not yet taken; false when there is none. */
 bool lac_runner_shadow_take(lac_runner *runner, lac_shadow *out);
 
-/* Valid from start to stop. */
+/* Valid once READY, until stop; in a follower while it is READY. */
 const lac_engine *lac_runner_engine(const lac_runner *runner); /* only its read-only parts */
 const lac_model *lac_runner_model(const lac_runner *runner);
 const lac_tokenizer *lac_runner_tokenizer(const lac_runner *runner);
