@@ -63,6 +63,8 @@ lac_status lac__launching_create(uv_loop_t *loop, const lac__options *options,
         .arguments = words,
         .arguments_count = count,
         .groups_max = (uint32_t)options->groups_max,
+        .pp = options->group_pp,
+        .tp = options->group_tp,
         .cores = (uint32_t)options->launch_cores,
     };
     lac__launching *l = lac_alloc(1, sizeof *l);

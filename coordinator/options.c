@@ -51,6 +51,8 @@ static const lac_option table[] = {
      "groups to launch: just so many, or by load between two limits"},
     {"groups-max", LAC_OPT_INT, FIELD(groups_max), 0, "0", 0, LAC_GROUPS_MAX, false, "N",
      "groups that may ever be launched at once; default: what --groups says"},
+    {"group-shape", STRING(group_shape), "1x1", 0, 0, false, "PPxTP",
+     "ranks of a launched group: pipeline stages x tensor-parallel ranks of each"},
     {"wait-target-ms", LAC_OPT_NUMBER, FIELD(wait_target_ms), 0, "2000", 0, 1e9, false, "MS",
      "waiting longer than half of it adds a group; 0 = no promise"},
     {"jobs", STRING(jobs), "on", 0, 0, false, "on|off",
@@ -144,6 +146,25 @@ static bool parse_groups(const char *text, uint32_t *low, uint32_t *high)
     return true;
 }
 
+/* "2x3". */
+static bool parse_shape(const char *text, uint32_t *pp, uint32_t *tp)
+{
+    char first[8];
+    int64_t a, b;
+    const char *cross = strchr(text, 'x');
+    size_t length = cross ? (size_t)(cross - text) : sizeof first;
+    if (length >= sizeof first)
+        return false;
+    memcpy(first, text, length);
+    first[length] = 0;
+    if (!lac_parse_i64(first, 1, LAC_RANKS_MAX, &a) ||
+        !lac_parse_i64(cross + 1, 1, LAC_RANKS_MAX / a, &b))
+        return false;
+    *pp = (uint32_t)a;
+    *tp = (uint32_t)b;
+    return true;
+}
+
 static lac_status check_launch(lac__options *o, lac_error *err)
 {
     if (!strcmp(o->launch, "none"))
@@ -155,6 +176,11 @@ static lac_status check_launch(lac__options *o, lac_error *err)
         return lac_fail(err, LAC_EINVAL,
                         "key is given, so launched groups need keys too: launch-arguments lacks "
                         "--key FILE --server-key FILE");
+    if (!parse_shape(o->group_shape, &o->group_pp, &o->group_tp))
+        return lac_fail(
+            err, LAC_EINVAL,
+            "group-shape is \"%s\", expected PPxTP such as 2x1, allowed: up to %d ranks",
+            o->group_shape, LAC_RANKS_MAX);
     if (!parse_groups(o->groups, &o->groups_start_min, &o->groups_start_max))
         return lac_fail(err, LAC_EINVAL,
                         "groups is \"%s\", expected N or MIN:MAX with MIN <= MAX, allowed 0..%d",

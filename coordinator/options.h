@@ -24,7 +24,7 @@ typedef struct {
     bool allow_force;
     char launch[16];
     char launch_worker[4096], launch_model[4096], launch_arguments[4096];
-    char groups[24];
+    char groups[24], group_shape[16];
     int64_t groups_max, launch_cores;
     double wait_target_ms;
     bool launch_keep;
@@ -44,6 +44,7 @@ typedef struct {
     char http_host[LAC_ENDPOINT_MAX + 1];
     uint16_t http_port;
     uint32_t groups_start_min, groups_start_max;
+    uint32_t group_pp, group_tp;
     lac_log_level level;
     lac_tier tier_max;
     lac_model_names model_names;

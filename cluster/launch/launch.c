@@ -33,6 +33,15 @@ lac_status lac_launch_create(uv_loop_t *loop, const lac_launch_options *given, l
     if (options.arguments_count > LAC_LAUNCH_ARGUMENTS_MAX)
         return lac_fail(err, LAC_ETOOBIG, "launch-arguments has %zu words, allowed %d",
                         options.arguments_count, LAC_LAUNCH_ARGUMENTS_MAX);
+    options.pp = options.pp ? options.pp : 1;
+    options.tp = options.tp ? options.tp : 1;
+    uint64_t ranks = (uint64_t)options.pp * options.tp;
+    if (ranks > LAC_RANKS_MAX)
+        return lac_fail(err, LAC_EINVAL, "group-shape is %ux%u, allowed: at most %d ranks",
+                        options.pp, options.tp, LAC_RANKS_MAX);
+    if (options.groups_max * ranks > LAC_LAUNCH_PROCESSES_MAX)
+        return lac_fail(err, LAC_EINVAL, "groups-max × group-shape is %llu ranks, allowed %d",
+                        (unsigned long long)(options.groups_max * ranks), LAC_LAUNCH_PROCESSES_MAX);
     if (!options.grace_ms)
         options.grace_ms = LAC_DRAIN_MS + 10000;
     if (!options.log_bytes)

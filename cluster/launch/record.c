@@ -1,4 +1,4 @@
-/* Records of started processes as small files, one a group. Owns their format. */
+/* Records of started processes as small files, one a rank. Owns their format. */
 #include "record.h"
 
 #include <dirent.h>
@@ -8,10 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/text.h"
 
 #define SUFFIX ".group"
-enum { PATH_BYTES = 4096, BOOT_MAX = 64, TEXT_MAX = 512, HEX = 32, STARTED_FIELD = 22 };
+enum { PATH_BYTES = 4096, TEXT_MAX = 512, HEX = 32, STARTED_FIELD = 22 };
 
 static bool read_small(const char *path, char *out, size_t size)
 {
@@ -23,14 +24,6 @@ static bool read_small(const char *path, char *out, size_t size)
     if (got <= 0)
         return false;
     out[got] = 0;
-    return true;
-}
-
-static bool boot_id(char out[BOOT_MAX])
-{
-    if (!read_small("/proc/sys/kernel/random/boot_id", out, BOOT_MAX))
-        return false;
-    out[strcspn(out, "\n")] = 0;
     return true;
 }
 
@@ -61,20 +54,22 @@ bool lac__record_alive(const lac__record *record)
     return lac__process_started(record->pid, &started) && started == record->started;
 }
 
-static bool path_of(const char *dir, const lac_fleet_group *group, const char *suffix,
+static bool path_of(const char *dir, const lac__record *record, const char *suffix,
                     char out[PATH_BYTES])
 {
-    char hex[HEX + 1];
-    lac_hex(group->incarnation, sizeof group->incarnation, hex);
-    return (size_t)snprintf(out, PATH_BYTES, "%s/%s%s", dir, hex, suffix) < PATH_BYTES;
+    char hex[HEX + 1], rank[16] = "";
+    lac_hex(record->group.incarnation, sizeof record->group.incarnation, hex);
+    if (record->rank)
+        snprintf(rank, sizeof rank, "-%u", record->rank);
+    return (size_t)snprintf(out, PATH_BYTES, "%s/%s%s%s", dir, hex, rank, suffix) < PATH_BYTES;
 }
 
 lac_status lac__record_write(const char *dir, const lac__record *record, lac_error *err)
 {
-    char path[PATH_BYTES], fresh[PATH_BYTES], boot[BOOT_MAX], text[TEXT_MAX];
-    if (!path_of(dir, &record->group, SUFFIX, path) || !path_of(dir, &record->group, ".new", fresh))
+    char path[PATH_BYTES], fresh[PATH_BYTES], boot[LAC_BOOT_ID + 1], text[TEXT_MAX];
+    if (!path_of(dir, record, SUFFIX, path) || !path_of(dir, record, ".new", fresh))
         return lac_fail(err, LAC_ETOOBIG, "state-dir has more than %d bytes", PATH_BYTES - 64);
-    if (!boot_id(boot))
+    if (!lac_boot_id(boot))
         return lac_fail(err, LAC_EIO, "the boot id of this host cannot be read");
     int length = snprintf(text, sizeof text, "%d %llu %s %s\n", (int)record->pid,
                           (unsigned long long)record->started, boot, record->group.group);
@@ -92,21 +87,31 @@ lac_status lac__record_write(const char *dir, const lac__record *record, lac_err
     return LAC_OK;
 }
 
-void lac__record_remove(const char *dir, const lac_fleet_group *group)
+void lac__record_remove(const char *dir, const lac__record *record)
 {
     char path[PATH_BYTES];
-    if (path_of(dir, group, SUFFIX, path))
+    if (path_of(dir, record, SUFFIX, path))
         unlink(path);
 }
 
-/* "INCARNATION.group" */
-static bool parse_name(const char *name, uint8_t out[16])
+/* "INCARNATION.group" or "INCARNATION-RANK.group" */
+static bool parse_name(const char *name, lac__record *out)
 {
-    char hex[HEX + 1];
-    if (strlen(name) != HEX + strlen(SUFFIX) || strcmp(name + HEX, SUFFIX) != 0)
+    char hex[HEX + 1], rank[16];
+    size_t length = strlen(name), end = length - strlen(SUFFIX);
+    int64_t number = 0;
+    if (length < HEX + strlen(SUFFIX) || strcmp(name + end, SUFFIX) != 0)
         return false;
+    if (end > HEX) {
+        if (name[HEX] != '-' || end - HEX - 1 >= sizeof rank)
+            return false;
+        snprintf(rank, sizeof rank, "%.*s", (int)(end - HEX - 1), name + HEX + 1);
+        if (!lac_parse_i64(rank, 1, LAC_RANKS_MAX - 1, &number))
+            return false;
+    }
     snprintf(hex, sizeof hex, "%.*s", HEX, name);
-    return lac_unhex(hex, out, HEX / 2);
+    out->rank = (uint32_t)number;
+    return lac_unhex(hex, out->group.incarnation, HEX / 2);
 }
 
 /* "PID STARTED BOOT GROUP\n" */
@@ -114,7 +119,7 @@ static bool parse(const char *name, char *text, const char *boot, lac__record *o
 {
     char *part[4], *rest = NULL;
     int count = 0;
-    if (!parse_name(name, out->group.incarnation))
+    if (!parse_name(name, out))
         return false;
     for (char *p = strtok_r(text, " \n", &rest); p && count < 4; p = strtok_r(NULL, " \n", &rest))
         part[count++] = p;
@@ -132,8 +137,8 @@ static bool parse(const char *name, char *text, const char *boot, lac__record *o
 lac_status lac__record_scan(const char *dir, void (*each)(void *arg, const lac__record *record),
                             void *arg, lac_error *err)
 {
-    char boot[BOOT_MAX];
-    if (!boot_id(boot))
+    char boot[LAC_BOOT_ID + 1];
+    if (!lac_boot_id(boot))
         return lac_fail(err, LAC_EIO, "the boot id of this host cannot be read");
     DIR *folder = opendir(dir);
     if (!folder)

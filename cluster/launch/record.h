@@ -12,6 +12,7 @@
 
 typedef struct {
     lac_fleet_group group;
+    uint32_t rank;
     pid_t pid;
     uint64_t started; /* clock ticks after boot, /proc/PID/stat field 22 */
 } lac__record;
@@ -21,9 +22,10 @@ bool lac__process_started(pid_t pid, uint64_t *out);
 /* True while the very process of the record lives. */
 bool lac__record_alive(const lac__record *record);
 
-/* Writes DIR/INCARNATION.group whole or not at all. */
+/* Writes DIR/INCARNATION.group, of another rank than the first DIR/INCARNATION-RANK.group, whole or
+ * not at all. */
 lac_status lac__record_write(const char *dir, const lac__record *record, lac_error *err);
-void lac__record_remove(const char *dir, const lac_fleet_group *group);
+void lac__record_remove(const char *dir, const lac__record *record);
 /* Calls `each` for every readable record of this boot, and removes the rest. */
 lac_status lac__record_scan(const char *dir, void (*each)(void *arg, const lac__record *record),
                             void *arg, lac_error *err);

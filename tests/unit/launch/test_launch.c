@@ -16,6 +16,7 @@ static char dir[] = "/tmp/lacuna-launch-XXXXXX";
 static uv_loop_t loop;
 static lac_launch *launch;
 static lac_fleet_entry seen[8];
+static uint32_t stages = 1; /* ranks of a group */
 
 static lac_fleet_group group(const char *name, uint8_t number)
 {
@@ -34,6 +35,7 @@ static void open_with(const char *what, uint32_t groups_max, uint32_t cores, uin
                                   .arguments = arguments,
                                   .arguments_count = 3,
                                   .groups_max = groups_max,
+                                  .pp = stages,
                                   .cores = cores,
                                   .grace_ms = grace_ms,
                                   .log_bytes = 4096};
@@ -103,6 +105,7 @@ static bool log_a_written(void)
 
 static void setup(void)
 {
+    stages = 1;
     strcpy(dir + strlen(dir) - 6, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     uv_loop_init(&loop);
@@ -301,6 +304,130 @@ START_TEST(logs_are_rotated)
 }
 END_TEST
 
+/* ---- groups of several ranks ---- */
+
+static bool both_logs_written(void)
+{
+    return strchr(log_text("a"), '\n') != NULL && strstr(log_text("a.1"), "child ") != NULL;
+}
+
+/* The process of rank 1: the parent of the child that it names. */
+static pid_t second_rank(void)
+{
+    char path[64];
+    int parent = 0;
+    pid_t named = (pid_t)strtol(strstr(log_text("a.1"), "child ") + 6, NULL, 10);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)named);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %*c %d", &parent), 1);
+    fclose(f);
+    return (pid_t)parent;
+}
+
+START_TEST(a_group_has_all_its_ranks_and_is_one_entry)
+{
+    lac_fleet_group one[] = {group("a", 1)};
+    stages = 2;
+    open_with("waits", 4, 0, 0);
+    until(both_logs_written, one, 1);
+    ck_assert_ptr_nonnull(strstr(log_text("a"), "--pp 2 --tp 1 --rank 0"));
+    ck_assert_ptr_nonnull(strstr(log_text("a.1"), "--pp 2 --tp 1 --rank 1"));
+    ck_assert_uint_eq(look(), 1);
+    ck_assert_int_eq(seen[0].state, LAC_FLEET_RUNNING);
+    pid_t first = (pid_t)seen[0].pid, second = second_rank();
+    close_launch();
+    open_with("waits", 4, 0, 0); /* a later launcher finds both */
+    ck_assert_uint_eq(look(), 1);
+    ck_assert_int_eq(seen[0].pid, first);
+    lac_launch_ensure(launch, one, 1);
+    ck_assert_int_eq(seen[0].state, LAC_FLEET_RUNNING);
+    until(none_left, NULL, 0);
+    ck_assert(!alive(first) && !alive(second));
+    close_launch();
+}
+END_TEST
+
+START_TEST(a_group_that_loses_a_rank_ends)
+{
+    lac_fleet_group one[] = {group("a", 1)};
+    stages = 2;
+    open_with("stubborn", 4, 0, 0); /* the other does not end by itself */
+    until(both_logs_written, one, 1);
+    look();
+    pid_t first = (pid_t)seen[0].pid;
+    kill(second_rank(), SIGKILL);
+    until(one_ended, one, 1);
+    ck_assert_ptr_nonnull(strstr(seen[0].reason, "rank 1 ended by signal 9"));
+    ck_assert(!alive(first));
+    until(none_left, NULL, 0);
+    close_launch();
+}
+END_TEST
+
+/* While nobody looked one rank went: what is left is no group. */
+START_TEST(a_group_found_without_a_rank_ends)
+{
+    lac_fleet_group one[] = {group("a", 1)};
+    stages = 2;
+    open_with("waits", 4, 0, 0);
+    until(both_logs_written, one, 1);
+    look();
+    pid_t first = (pid_t)seen[0].pid, second = second_rank();
+    close_launch();
+    kill(second, SIGKILL);
+    child = second;
+    while (!child_dead())
+        usleep(1000);
+    open_with("waits", 4, 0, 0);
+    until(one_ended, one, 1);
+    ck_assert(!alive(first));
+    until(none_left, NULL, 0);
+    close_launch();
+}
+END_TEST
+
+START_TEST(ranks_have_cores_of_their_own)
+{
+    cpu_set_t mine, a, b, both;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mine, &mine), 0);
+    if (CPU_COUNT(&mine) < 2)
+        return;
+    lac_fleet_group one[] = {group("a", 1)};
+    stages = 2;
+    open_with("waits", 1, 2, 0);
+    until(both_logs_written, one, 1);
+    look();
+    sched_getaffinity((pid_t)seen[0].pid, sizeof a, &a);
+    sched_getaffinity(second_rank(), sizeof b, &b);
+    CPU_AND(&both, &a, &b);
+    ck_assert_int_eq(CPU_COUNT(&a), 1);
+    ck_assert_int_eq(CPU_COUNT(&b), 1);
+    ck_assert_int_eq(CPU_COUNT(&both), 0);
+    ck_assert_ptr_nonnull(strstr(log_text("a"), "--threads 1"));
+    until(none_left, NULL, 0);
+    close_launch();
+}
+END_TEST
+
+START_TEST(too_many_ranks_are_refused)
+{
+    lac_error err = {0};
+    lac_launch_options options = {.kind = "local",
+                                  .worker = PLAYED_WORKER,
+                                  .coordinator = "x",
+                                  .state_dir = dir,
+                                  .groups_max = 200,
+                                  .pp = 8,
+                                  .tp = 1};
+    ck_assert_int_eq(lac_launch_create(&loop, &options, &launch, &err), LAC_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "is 1600 ranks, allowed 1024"));
+    options.pp = 65;
+    ck_assert_int_eq(lac_launch_create(&loop, &options, &launch, &err), LAC_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "group-shape is 65x1"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("launch");
@@ -315,6 +442,11 @@ int main(void)
     tcase_add_test(local, a_program_that_is_not_there_is_an_error_at_once);
     tcase_add_test(local, cores_are_disjoint_while_there_are_enough);
     tcase_add_test(local, logs_are_rotated);
+    tcase_add_test(local, a_group_has_all_its_ranks_and_is_one_entry);
+    tcase_add_test(local, a_group_that_loses_a_rank_ends);
+    tcase_add_test(local, a_group_found_without_a_rank_ends);
+    tcase_add_test(local, ranks_have_cores_of_their_own);
+    tcase_add_test(local, too_many_ranks_are_refused);
     suite_add_tcase(suite, local);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

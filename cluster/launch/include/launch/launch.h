@@ -15,7 +15,7 @@
 
 typedef struct lac_launch lac_launch;
 
-enum { LAC_LAUNCH_ARGUMENTS_MAX = 64 };
+enum { LAC_LAUNCH_ARGUMENTS_MAX = 64, LAC_LAUNCH_PROCESSES_MAX = 1024 };
 
 /* Strings are copied. */
 typedef struct {
@@ -26,8 +26,10 @@ typedef struct {
     /* More arguments for every rank ("--model", FILE, …), at most LAC_LAUNCH_ARGUMENTS_MAX. */
     const char *const *arguments;
     size_t arguments_count;
-    uint32_t groups_max; /* that may be there at once; also how many share this host's memory */
-    uint32_t cores;      /* of each group, disjoint while there are enough; 0 = all, shared */
+    uint32_t groups_max; /* that may be there at once; their ranks share this host's memory */
+    uint32_t pp, tp;     /* ranks of a group: pipeline stages × ranks of a stage; 0 = 1 */
+    uint32_t cores;      /* of each group, disjoint while there are enough; 0 = all, shared. The
+                            ranks of a group have disjoint ones of these, while there are enough */
     uint32_t grace_ms;   /* between asking a group to end and killing it; 0 = LAC_DRAIN_MS + 10 s */
     uint64_t log_bytes;  /* a log is rotated beyond this; 0 = 16 MiB */
 } lac_launch_options;
@@ -38,7 +40,8 @@ lac_status lac_launch_create(uv_loop_t *loop, const lac_launch_options *options,
                              lac_error *err);
 /* `wanted`: every group that should be there. Starts what is missing and was never started, asks
  * what is there and not wanted to end, kills it when its grace is over, and forgets ENDED groups
- * that are no longer wanted. Never blocks. */
+ * that are no longer wanted. A group of which one rank has ended is over: the others are asked to
+ * end, and killed soon. Never blocks. */
 void lac_launch_ensure(lac_launch *launch, const lac_fleet_group *wanted, size_t count);
 /* What there is now; at most `max` entries. Returns how many. */
 size_t lac_launch_list(lac_launch *launch, lac_fleet_entry *out, size_t max);
