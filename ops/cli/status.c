@@ -77,6 +77,36 @@ static void print_classes(const json_t *groups)
                    (long long)number(class, "tokens"));
 }
 
+/* What each rank holds, when some group has several. */
+static void print_ranks(const json_t *groups)
+{
+    bool any = false;
+    size_t i, k;
+    const json_t *group, *rank;
+    json_array_foreach(groups, i, group) any |= number(group, "pp") * number(group, "tp") > 1;
+    if (!any)
+        return;
+    printf("\n%-10s %5s %8s %6s %5s %10s %8s %12s %10s\n", "GROUP", "RANK", "PID", "STAGE", "PART",
+           "LAYERS", "ERASED", "WEIGHTS MB", "MEMORY MB");
+    json_array_foreach(groups, i, group)
+    {
+        int tp = (int)number(group, "tp");
+        json_array_foreach(json_object_get(group, "ranks"), k, rank)
+        {
+            char layers[32] = "-";
+            int number_of = (int)number(rank, "rank"), end = (int)number(rank, "layer_end");
+            if (end > 0)
+                snprintf(layers, sizeof layers, "%d..%d", (int)number(rank, "layer_first"),
+                         end - 1);
+            printf("%-10s %5d %8lld %6d %5d %10s %8d %12.1f %10.1f\n", text(group, "id"), number_of,
+                   (long long)number(rank, "pid"), tp > 0 ? number_of / tp : 0,
+                   tp > 0 ? number_of % tp : 0, layers, (int)number(rank, "erased_units"),
+                   (double)number(rank, "weight_bytes") / 1e6,
+                   (double)number(rank, "rss_bytes") / 1e6);
+        }
+    }
+}
+
 static void print_table(const json_t *before, const json_t *after)
 {
     json_int_t up_s = number(after, "uptime_ms") / 1000;
@@ -96,6 +126,7 @@ static void print_table(const json_t *before, const json_t *after)
     size_t i;
     const json_t *group;
     json_array_foreach(groups, i, group) print_group(before, after, group);
+    print_ranks(groups);
     print_classes(groups);
 }
 
