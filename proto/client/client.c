@@ -149,8 +149,7 @@ void client_deadline(int timeout_ms, struct timespec *out)
     }
 }
 
-/* Asks and waits; the answer as JSON, malloc'd. */
-static int ask(lac_client *client, client_question *q, int timeout_ms, char **json)
+int client_ask(lac_client *client, client_question *q, int timeout_ms, char **json)
 {
     struct timespec end;
     client_deadline(timeout_ms < 0 ? 0 : timeout_ms, &end);
@@ -186,7 +185,7 @@ int lac_client_status(lac_client *client, int timeout_ms, char **json)
     if (!client || !json)
         return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
     client_question q = {.type = LAC_MSG_STATUS_QUERY, .reply = LAC_MSG_STATUS_REPLY};
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_path(lac_client *client, const char *text, size_t length, int timeout_ms,
@@ -202,7 +201,7 @@ int lac_client_path(lac_client *client, const char *text, size_t length, int tim
     client_question q = {.type = LAC_MSG_PATH_QUERY, .reply = LAC_MSG_PATH_REPLY};
     q.msg.body.path_query.prompt =
         (lac_prompt){.kind = LAC_PROMPT_TEXT, .text = {text, (uint32_t)length}};
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms, char **json)
@@ -211,7 +210,7 @@ int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms, cha
         return client_fail(LAC_CLIENT_INVALID, "client or json is NULL, or request is 0");
     client_question q = {.type = LAC_MSG_PATH_QUERY, .reply = LAC_MSG_PATH_REPLY};
     q.msg.body.path_query.request = request;
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_plan(lac_client *client, int timeout_ms, char **json)
@@ -219,7 +218,7 @@ int lac_client_plan(lac_client *client, int timeout_ms, char **json)
     if (!client || !json)
         return client_fail(LAC_CLIENT_INVALID, "%s is NULL", client ? "json" : "client");
     client_question q = {.type = LAC_MSG_PLAN_QUERY, .reply = LAC_MSG_PLAN_REPLY};
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_force(lac_client *client, const char *class_name, int timeout_ms, char **json)
@@ -231,7 +230,7 @@ int lac_client_force(lac_client *client, const char *class_name, int timeout_ms,
     if (class_name &&
         snprintf(force->class_name, sizeof force->class_name, "%s", class_name) > LAC_NAME_MAX)
         return client_fail(LAC_CLIENT_INVALID, "class_name has more than %d bytes", LAC_NAME_MAX);
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_max, int timeout_ms,
@@ -245,7 +244,7 @@ int lac_client_scale(lac_client *client, uint32_t groups_min, uint32_t groups_ma
     client_question q = {.type = LAC_MSG_SCALE, .reply = LAC_MSG_ORDERED};
     q.msg.body.scale.groups_min = groups_min;
     q.msg.body.scale.groups_max = groups_max;
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms, int timeout_ms,
@@ -259,7 +258,7 @@ int lac_client_drain(lac_client *client, const char *group, uint32_t deadline_ms
     client_question q = {.type = LAC_MSG_DRAIN_GROUP, .reply = LAC_MSG_ORDERED};
     snprintf(q.msg.body.drain_group.group, sizeof q.msg.body.drain_group.group, "%s", group);
     q.msg.body.drain_group.deadline_ms = deadline_ms;
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }
 
 int lac_client_feedback(lac_client *client, uint64_t request, int good, int timeout_ms, char **json)
@@ -269,5 +268,5 @@ int lac_client_feedback(lac_client *client, uint64_t request, int good, int time
     client_question q = {.type = LAC_MSG_FEEDBACK, .reply = LAC_MSG_ORDERED};
     q.msg.body.feedback.request = request;
     q.msg.body.feedback.good = good != 0;
-    return ask(client, &q, timeout_ms, json);
+    return client_ask(client, &q, timeout_ms, json);
 }

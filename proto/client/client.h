@@ -142,8 +142,12 @@ char *status_json(const lac_status_reply *reply);
 char *path_json(const lac_path_reply *reply);
 char *plan_json(const lac_plan_reply *reply);
 char *ordered_json(const lac_ordered *reply);
+/* jobs_json.c */
+char *jobs_json(const lac_job_reply *reply);
 
 /* ---- client.c ---- */
+/* Asks and waits; the answer as JSON, malloc'd. A library code. */
+int client_ask(lac_client *client, client_question *q, int timeout_ms, char **json);
 void client_unref(lac_client *client);       /* with the lock held, which it lets go of */
 void client_cond_init(pthread_cond_t *cond); /* on the monotonic clock */
 void client_deadline(int timeout_ms, struct timespec *out);

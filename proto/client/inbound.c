@@ -81,6 +81,7 @@ static void answer(lac_client *client, uint64_t id, const lac_msg *msg)
     case LAC_MSG_PATH_REPLY: q->json = path_json(&msg->body.path_reply); break;
     case LAC_MSG_PLAN_REPLY: q->json = plan_json(&msg->body.plan_reply); break;
     case LAC_MSG_ORDERED: q->json = ordered_json(&msg->body.ordered); break;
+    case LAC_MSG_JOB_REPLY: q->json = jobs_json(&msg->body.job_reply); break;
     case LAC_MSG_REFUSED:
         q->result = code_of(&msg->body.refused);
         snprintf(q->error, sizeof q->error, "%s",
@@ -121,6 +122,7 @@ void inbound_message(lac_client *client, const lac_msg *msg)
     case LAC_MSG_STATUS_REPLY: answer(client, msg->body.status_reply.stream, msg); break;
     case LAC_MSG_PLAN_REPLY: answer(client, msg->body.plan_reply.stream, msg); break;
     case LAC_MSG_PATH_REPLY: answer(client, msg->body.path_reply.stream, msg); break;
+    case LAC_MSG_JOB_REPLY: answer(client, msg->body.job_reply.stream, msg); break;
     case LAC_MSG_ORDERED: answer(client, msg->body.ordered.stream, msg); break;
     default: break; /* of a newer minor version, or of another plane */
     }

@@ -88,6 +88,9 @@ static void set_stream(client_question *q)
     case LAC_MSG_SCALE: q->msg.body.scale.stream = q->id; break;
     case LAC_MSG_FEEDBACK: q->msg.body.feedback.stream = q->id; break;
     case LAC_MSG_DRAIN_GROUP: q->msg.body.drain_group.stream = q->id; break;
+    case LAC_MSG_JOB_SUBMIT: q->msg.body.job_submit.stream = q->id; break;
+    case LAC_MSG_JOB_QUERY: q->msg.body.job_query.stream = q->id; break;
+    case LAC_MSG_JOB_CANCEL: q->msg.body.job_cancel.stream = q->id; break;
     default: LAC_ASSERT(!"a question of a known type");
     }
 }

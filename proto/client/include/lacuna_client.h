@@ -134,6 +134,49 @@ LAC_CLIENT_API int lac_client_drain(lac_client *client, const char *group, uint3
 LAC_CLIENT_API int lac_client_feedback(lac_client *client, uint64_t request, int good,
                                        int timeout_ms, char **json);
 
+/* Batch jobs: many requests at once, kept on the server's disk and run when it has time. An answer
+ * that says so means that what was submitted is on disk. */
+typedef struct {
+    const char *custom_id; /* your name for it; NULL = none */
+    const char *body;      /* a request as the HTTP API takes it, JSON text */
+    size_t length;         /* of it */
+} lac_client_item;
+
+typedef struct {
+    size_t size;          /* sizeof(lac_client_job): set by the initialiser below */
+    const char *key;      /* the same key again is the same job; NULL = a new one */
+    const char *endpoint; /* "/v1/chat/completions" (NULL too) or "/v1/completions" */
+    int priority;         /* −2 … 2 */
+    uint32_t attempts_max; /* starts of one item before it is given up; 0 = 3 */
+    uint32_t window_s;     /* what has not run by then expires; 0 = never */
+    const lac_client_item *items;
+    size_t items_count; /* 1 … 50,000 */
+} lac_client_job;
+#define LAC_CLIENT_JOB_INIT                                                                        \
+    {                                                                                              \
+        .size = sizeof(lac_client_job)                                                             \
+    }
+
+/* All of these answer JSON {"jobs":[…],"results":[…],"more":…,"next":…} (malloc'd, the caller
+ * frees). `timeout_ms` is for each message on the way. */
+LAC_CLIENT_API int lac_client_job_submit(lac_client *client, const lac_client_job *job,
+                                         int timeout_ms, char **json);
+/* The newest `limit` (0 = 100), or those before the job `after`. */
+LAC_CLIENT_API int lac_client_jobs(lac_client *client, uint64_t after, unsigned limit,
+                                   int timeout_ms, char **json);
+LAC_CLIENT_API int lac_client_job_show(lac_client *client, uint64_t job, int timeout_ms,
+                                       char **json);
+/* Ended items from place `first` on; while "more", ask again from "next" on. */
+LAC_CLIENT_API int lac_client_job_results(lac_client *client, uint64_t job, unsigned first,
+                                          int timeout_ms, char **json);
+/* Stops what runs and starts no more. Of a job that has ended it changes nothing. */
+LAC_CLIENT_API int lac_client_job_cancel(lac_client *client, uint64_t job, int timeout_ms,
+                                         char **json);
+/* Until it has ended; LAC_CLIENT_TIMEOUT (with *json set all the same) after timeout_ms, −1 = for
+ * ever. */
+LAC_CLIENT_API int lac_client_job_wait(lac_client *client, uint64_t job, int timeout_ms,
+                                       char **json);
+
 /* How a request of lately was judged, by the number its log line or reply has. */
 LAC_CLIENT_API int lac_client_path_of(lac_client *client, uint64_t request, int timeout_ms,
                                       char **json);
