@@ -17,6 +17,7 @@
 #include "epoch.h"
 #include "frontend/frontend.h"
 #include "guards.h"
+#include "jobs_plane.h"
 #include "launching.h"
 #include "link/link.h"
 #include "options.h"
@@ -87,7 +88,9 @@ static void step(coordinator *c, const lac_event *event)
 
 static void on_link_event(void *arg, const lac_event *event)
 {
-    step(arg, event);
+    coordinator *c = arg;
+    if (!lac__jobs_plane_take(c->store, &c->link, event))
+        step(c, event);
 }
 
 static lac_status on_action(void *arg, const lac_action *action)

@@ -269,7 +269,7 @@ static void seat_take(seat *s, const lac_store_claim *claim)
     lac_metric_set(r->in_flight, r->used);
     lac_metric_add(r->attempts, 1);
     s->item = lac_item_create(claim->endpoint, claim->body.data, claim->body.length,
-                              claim->ref << 8 ^ s->serial);
+                              claim->job ^ claim->ref << 20 ^ s->serial);
     for (uint32_t i = 0; i < lac_item_choices(s->item) && !lac_item_ended(s->item); i++) {
         lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
         msg.body.submit = *lac_item_submit(s->item, i);
