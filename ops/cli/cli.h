@@ -35,6 +35,7 @@ int cli_scale(int argc, char **argv, const char *endpoint);
 int cli_drain(int argc, char **argv, const char *endpoint);
 int cli_feedback(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
+int cli_jobs(int argc, char **argv, const char *endpoint);
 int cli_plan(int argc, char **argv, const char *endpoint);
 
 /* ---- status.c ---- */

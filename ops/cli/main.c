@@ -8,6 +8,7 @@
 static const cli_command commands[] = {
     {"submit", "PROMPT | -", "send one prompt, print the answer as it comes", cli_submit},
     {"chat", "", "talk to the model, line by line", cli_chat},
+    {"jobs", "submit | …", "many requests from a file, run when there is time", cli_jobs},
     {"status", "[--json]", "the groups of the cluster and what they do", cli_status},
     {"top", "[--every S]", "the same, again and again", cli_top},
     {"scale", "N | MIN:MAX", "how many groups the coordinator launches", cli_scale},
