@@ -123,6 +123,8 @@ bool lac__jobs_plane_take(lac_store *store, lac_link **link, const lac_event *ev
     lac_status status = LAC_OK;
     a->link = link;
     a->peer = event->peer;
+    if (msg->tenant)
+        snprintf(a->call.tenant, sizeof a->call.tenant, "%s", msg->tenant);
     a->call.done = on_done;
     a->call.arg = a;
     if (msg->envelope.type == LAC_MSG_JOB_SUBMIT) {

@@ -271,7 +271,7 @@ static void seat_take(seat *s, const lac_store_claim *claim)
     s->item = lac_item_create(claim->endpoint, claim->body.data, claim->body.length,
                               claim->job ^ claim->ref << 20 ^ s->serial);
     for (uint32_t i = 0; i < lac_item_choices(s->item) && !lac_item_ended(s->item); i++) {
-        lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT};
+        lac_msg msg = {.envelope.type = LAC_MSG_SUBMIT, .tenant = s->claim.tenant};
         msg.body.submit = *lac_item_submit(s->item, i);
         msg.body.submit.stream = stream_of(s, i);
         msg.body.submit.sampling.choice = i;

@@ -154,10 +154,14 @@ void lac_item_take(lac_item *item, uint32_t choice, const lac_msg *msg)
         break;
     case LAC_MSG_REFUSED:
         item->ended_choice[choice] = true;
-        if (!item->refused)
+        if (!item->refused) {
             lac__problem_from_status(&item->problem, msg->body.refused.status,
                                      msg->body.refused.retry_after_ms, msg->body.refused.reason);
-        refuse(item, msg->body.refused.status);
+            lac__problem_cause(&item->problem, msg->body.refused.cause);
+        }
+        /* What its tenant may not do would be refused again. */
+        refuse(item,
+               msg->body.refused.cause == LAC_CAUSE_DENIED ? LAC_EINVAL : msg->body.refused.status);
         break;
     default: break;
     }

@@ -27,6 +27,7 @@ lac__later *lac__later_start(struct lac__conn *conn)
     later->body = conn->request.body;
     conn->request.body = (lac_buf){.cap = later->body.cap};
     later->text.cap = LAC_HTTP_REPLY_MAX;
+    memcpy(later->call.tenant, conn->tenant, sizeof later->call.tenant);
     conn->later = later;
     frontend->jobs++;
     return later;

@@ -16,6 +16,7 @@ enum {
 
 typedef struct {
     int64_t seq, id, endpoint, attempts_max, next, total;
+    char tenant[LAC_NAME_MAX + 1];
 } job_row;
 
 typedef struct {
@@ -29,14 +30,19 @@ static void find_candidates(lac__db *db, candidates *out)
     sqlite3_stmt *s =
         lac__query(db,
                    "SELECT seq, id, endpoint, attempts_max, next, total, priority, deadline_ms,"
-                   " served FROM job WHERE state < 4 AND state = 1 AND (next < total OR"
+                   " served, tenant FROM job WHERE state < 4 AND state = 1 AND (next < total OR"
                    " returned > 0) ORDER BY priority DESC, served LIMIT 1024",
                    "");
     out->count = 0;
     while (lac__row(db, s)) {
-        out->rows[out->count] = (job_row){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1),
-                                          sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3),
-                                          sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5)};
+        job_row *row = &out->rows[out->count];
+        *row = (job_row){.seq = sqlite3_column_int64(s, 0),
+                         .id = sqlite3_column_int64(s, 1),
+                         .endpoint = sqlite3_column_int64(s, 2),
+                         .attempts_max = sqlite3_column_int64(s, 3),
+                         .next = sqlite3_column_int64(s, 4),
+                         .total = sqlite3_column_int64(s, 5)};
+        lac__op_text(s, 9, row->tenant, sizeof row->tenant);
         out->order[out->count++] =
             (lac_jobs_candidate){.priority = sqlite3_column_int(s, 6),
                                  .deadline_ms = sqlite3_column_int64(s, 7),
@@ -83,6 +89,7 @@ static uint64_t claim_item(lac__db *db, const lac__ops *ops, lac_store_call *cal
                              .attempts_max = (uint32_t)job->attempts_max,
                              .lease_until_ms = until,
                              .deadline_ms = deadline_ms};
+    memcpy(out->tenant, job->tenant, sizeof out->tenant);
     if (lac__row(db, s)) {
         out->body = lac__op_keep(call, sqlite3_column_blob(s, 0), sqlite3_column_bytes(s, 0));
         lac__done(s);

@@ -86,6 +86,7 @@ typedef struct {
 typedef struct {
     uint64_t ref; /* of this item, in this store */
     uint64_t job; /* its id */
+    char tenant[LAC_NAME_MAX + 1];
     lac_job_endpoint endpoint;
     uint32_t attempt; /* counts from 1; on disk before anybody sees it */
     uint32_t attempts_max;
