@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 static uint32_t ceil_div(uint32_t a, uint32_t b)
 {
@@ -491,14 +492,28 @@ static bool norms_for_self(lac__phase_kind kind)
            kind == PHASE_LINEAR_DOWN;
 }
 
+/* An operation's time goes from its first phase to its last. */
+static void time_phase(const lac_backend *be, const lac__phase *ph, uint64_t begin_ns)
+{
+    if (!ph->op)
+        return; /* the start of a list without an embedding */
+    lac_op_time *t = &be->batch->times[ph->op - be->ops];
+    if (t->rows == 0)
+        t->begin_ns = begin_ns;
+    t->rows = ph->kind == PHASE_START ? be->batch->rows : op_rows(be, ph->op);
+    t->end_ns = lac_now_ns();
+}
+
 static void step_on_thread(void *context, uint32_t thread)
 {
     lac_backend *be = context;
     lac__local *l = &be->locals[thread];
     lac__walk walk = lac__walk_begin(be->pool, thread);
+    bool timed = thread == 0 && be->batch->times;
     l->items.made_for = NULL;
     for (uint32_t p = 0; p < be->phases_count; p++) {
         const lac__phase *ph = &be->phases[p];
+        uint64_t begin_ns = timed ? lac_now_ns() : 0;
         uint32_t jobs = phase_jobs(be, ph, l), done = 0;
         if (jobs == 0)
             continue;
@@ -510,6 +525,8 @@ static void step_on_thread(void *context, uint32_t thread)
         }
         if (!lac__walk_next(&walk, jobs, done))
             return;
+        if (timed)
+            time_phase(be, ph, begin_ns);
     }
 }
 
@@ -517,6 +534,8 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
 {
     uint32_t logits = batch->logit_rows_count;
     be->batch = batch;
+    if (batch->times)
+        memset(batch->times, 0, be->ops_count * sizeof *batch->times);
     be->sum_status = LAC_OK;
     for (uint32_t t = 0; t < be->threads; t++) {
         be->locals[t].odd = false;

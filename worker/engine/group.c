@@ -328,6 +328,8 @@ static lac_status lead(lac_engine *e, lac_batch *batch, lac_error *own, lac_erro
 
 lac_status lac__group_run(lac_engine *e, lac_batch *batch, lac_error *err)
 {
+    if (e->trace)
+        return lac__trace_run(e, batch, err);
     if (!e->group)
         return e->table->run(e->backend, e->program.ops, e->program.count, batch, err);
     LAC_ASSERT(e->group->rank == 0);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "engine/trace.h"
 #include "parts.h"
 
 /* ---- sizes ---- */
@@ -120,7 +121,8 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
         return status;
     lac_kv_options options = {.block_tokens = LAC_KV_BLOCK,
                               .context_max = e->context_max,
-                              .sequences_max = e->slots < 2 ? 2 : e->slots, /* shadow scoring opens two */
+                              .sequences_max =
+                                  e->slots < 2 ? 2 : e->slots, /* shadow scoring opens two */
                               .units_count = layout->units_count,
                               .size_of = layout->size_of,
                               .sizes_count = layout->sizes_count};
@@ -254,6 +256,7 @@ void lac_engine_destroy(lac_engine **engine)
     lac_engine *e = *engine;
     LAC_ASSERT(!e->in_step);
     lac_engine_shadow_stop(e);
+    lac_engine_trace(e, NULL, NULL, NULL);
     for (uint32_t i = 0; i < e->live_count; i++)
         lac__sequence_destroy(e, &e->live[i]);
     lac__group_close(e, NULL);
@@ -337,7 +340,8 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .unit_tokens = engine->account.unit_tokens,
                               .unit_tokens_skipped = engine->account.unit_tokens_erased,
                               .flops = engine->account.flops,
-                              .class_reruns = engine->class_reruns};
+                              .class_reruns = engine->class_reruns,
+                              .class_unsure = engine->class_unsure};
     for (uint32_t u = 0; u < units; u++)
         if (lac_mask_has(&engine->dropped, u))
             out->dropped_bytes += lac_model_unit_bytes(engine->model, u);

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "erasure/account.h"
 #include "erasure/rows.h"
+#include "erasure/watch.h"
 #include "grammar/grammar.h"
 #include "group.h"
 #include "kv/pool.h"
@@ -73,6 +74,10 @@ typedef struct {
     lac_release *release;
     float *logits; /* [vocab] once its choice needs them, until it loses its pages */
     bool raw_text, rerun;
+    bool unsure;     /* it runs again because its class grew too uncertain */
+    uint32_t looked; /* outputs / LAC_WATCH_EVERY at the last look */
+    lac_watch watch; /* on the class's entropy */
+    float *look; /* [vocab] logits of the rows looked at, where its choice needs none; or NULL */
     lac_finish finish; /* set when the accepted tokens already end it */
     lac_error error;   /* of the step that failed */
 } lac__sequence;
@@ -142,9 +147,20 @@ struct lac_engine {
     double itl_us;
     uint64_t steps, prompt_tokens, output_tokens, cached_tokens, preemptions;
     uint32_t active_layers;
-    uint64_t class_reruns;
+    uint64_t class_reruns, class_unsure;
     struct lac__shadow *shadow; /* being scored; NULL = none */
+    struct lac__trace *trace;   /* who hears of each operation; NULL = nobody */
 };
+
+/* Runs a batch whose row lists are set on this rank alone and tells the tracer. */
+lac_status lac__trace_run(lac_engine *engine, lac_batch *batch, lac_error *err);
+
+/* Where the logits of the sequence's next row go when it is to be looked at; NULL when it is not.
+ */
+float *lac__watch_place(const lac_engine *engine, lac__sequence *sequence);
+/* Looks at the row if it is to be looked at. True: the class has become too uncertain, and the
+ * sequence goes on in full; nothing of the row is to be used. */
+bool lac__watch_spikes(lac_engine *engine, lac__sequence *sequence, const lac_logit_row *row);
 
 /* Zero units, classes, what is dropped. Needs the model. */
 lac_status lac__classes_find(lac_engine *engine, const lac_engine_options *options, lac_error *err);

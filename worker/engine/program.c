@@ -400,6 +400,7 @@ static void patches_add(builder *b, uint32_t unit)
                 continue;
             }
             op->u.linear.eps = b->model->norm_eps;
+            op->u.linear.stands_for = unit;
             op->u.linear.down = patch_packed(b, rank, hidden, patch->down);
             op->u.linear.up = patch_packed(b, hidden, rank, patch->up);
         }

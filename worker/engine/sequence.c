@@ -257,6 +257,7 @@ void lac__sequence_destroy(lac_engine *engine, lac__sequence **sequence)
     lac_release_destroy(&s->release);
     lac_grammar_state_destroy(&s->grammar);
     free(s->logits);
+    free(s->look);
     free(s->tokens);
     free(s);
     *sequence = NULL;

@@ -19,7 +19,7 @@ typedef struct lac__shadow {
     uint32_t *tokens;
     uint32_t first, count, done; /* rows from `first` on are scored, rows < done are run */
     float *logits[SIDES];        /* [SCORED_MAX × vocab] */
-    double kl;
+    double kl, sure, sure_full;  /* sums; sure: of the best token's probability */
     uint32_t agree, scored;
 } lac__shadow;
 
@@ -162,6 +162,8 @@ static void score_row(lac__shadow *s, const float *full, const float *masked, ui
     }
     s->kl += kl > 0 ? kl : 0; /* rounding may leave it a little below */
     s->agree += best_full == best_masked;
+    s->sure_full += exp((double)full[best_full] - z_full);
+    s->sure += exp((double)masked[best_masked] - z_masked);
     s->scored++;
 }
 
@@ -192,7 +194,9 @@ bool lac_engine_shadow_step(lac_engine *engine, lac_engine_shadow *out, lac_stat
     if (*status == LAC_OK)
         *out = (lac_engine_shadow){.tokens = s->scored,
                                    .kl_mean = s->kl / s->scored,
-                                   .top1_agree = (double)s->agree / s->scored};
+                                   .top1_agree = (double)s->agree / s->scored,
+                                   .top1_p = s->sure / s->scored,
+                                   .top1_p_full = s->sure_full / s->scored};
     shadow_free(engine);
     return true;
 }

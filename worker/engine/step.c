@@ -120,8 +120,9 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
         step->logit_of[r] = (int)batch->logit_rows_count;
         /* A sequence that once wanted to end will want it again: it keeps its logits. */
         bool best_only = lac__sequence_best_decides(s) && !s->logits;
-        step->logit_rows[batch->logit_rows_count++] = (lac_logit_row){
-            .row = batch->rows - drafts - 1, .logits = best_only ? NULL : s->logits};
+        step->logit_rows[batch->logit_rows_count++] =
+            (lac_logit_row){.row = batch->rows - drafts - 1,
+                            .logits = best_only ? lac__watch_place(engine, s) : s->logits};
         lac__drafts_place(engine, s, batch->rows - drafts, drafts, batch);
     }
     LAC_ASSERT(batch->rows <= engine->rows_max);
@@ -235,6 +236,8 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
         lac_account_add(&engine->account, price, s->computed, rows, logit_rows);
         engine->classes[lac__class_now(s)].tokens += rows;
         s->computed += rows - drafts;
+        if (logit_rows > 0 && lac__watch_spikes(engine, s, &batch->logit_rows[step->logit_of[r]]))
+            continue;
         if (logit_rows > 0)
             lac__drafts_verify(engine, s, &batch->logit_rows[step->logit_of[r]], drafts, sink, arg);
         lac__prefix_offer(engine, s);

@@ -156,6 +156,7 @@ typedef struct {
             float eps;
             const lac_weight *down; /* [rank][hidden], rank ≥ 2; NULL: none, up is [hidden][hidden] */
             const lac_weight *up;   /* [hidden][rank] */
+            uint32_t stands_for; /* PATCH: the unit whose place it takes; only people read it */
         } linear; /* PATCH and LINEAR; with down, both of a type that is not quantised */
         struct {
             const lac_weight *norm;
@@ -195,6 +196,13 @@ typedef struct {
     float best_logit;    /* out */
 } lac_logit_row;
 
+/* When an operation ran, by the monotonic clock of the calling thread, and over how many rows.
+ * rows 0: it did not run at all. */
+typedef struct {
+    uint64_t begin_ns, end_ns;
+    uint32_t rows;
+} lac_op_time;
+
 typedef struct {
     uint32_t rows;
     const uint32_t *tokens; /* [rows], < vocab */
@@ -212,6 +220,7 @@ typedef struct {
      * with where the list has no EMBED, and out: what it is after the last operation. */
     const float *residual_in;
     float *residual_out;
+    lac_op_time *times; /* NULL, or out: one for each operation of the list */
 } lac_batch;
 
 /* ---- the table ---- */

@@ -18,6 +18,22 @@ static lac_backend_ops bent;
 static lac_status (*true_run)(lac_backend *, const lac_op *, size_t, lac_batch *, lac_error *);
 static uint32_t good_steps; /* class steps that still go well */
 static bool with_nan;
+static bool with_looks;
+static uint32_t sharp_looks; /* looks at logits that still are certain; then all are alike */
+
+/* What the watch sees: certain of the best token at first, then of none. */
+static void bend_looks(lac_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->logit_rows_count; i++) {
+        lac_logit_row *row = &batch->logit_rows[i];
+        if (!row->logits)
+            continue;
+        memset(row->logits, 0, 281 * sizeof *row->logits);
+        if (sharp_looks > 0)
+            row->logits[row->best_token] = 100;
+        sharp_looks -= sharp_looks > 0;
+    }
+}
 
 static lac_status bent_run(lac_backend *backend, const lac_op *ops, size_t count, lac_batch *batch,
                            lac_error *err)
@@ -25,6 +41,10 @@ static lac_status bent_run(lac_backend *backend, const lac_op *ops, size_t count
     lac_status status = true_run(backend, ops, count, batch, err);
     if (!batch->unit_rows || status != LAC_OK)
         return status;
+    if (with_looks)
+        bend_looks(batch);
+    if (with_looks)
+        return LAC_OK;
     if (good_steps > 0) {
         good_steps--;
         return LAC_OK;
@@ -41,8 +61,12 @@ static lac_engine *engine_make(bool bend)
     static lac_engine_class one;
     one = (lac_engine_class){.name = "one"};
     ck_assert_int_eq(lac_mask_parse("A1,F2", 3, &one.mask, NULL), LAC_OK);
-    lac_engine_options options = {
-        .model_path = MODEL, .threads = 1, .slots = 4, .classes = &one, .classes_count = 1};
+    lac_engine_options options = {.model_path = MODEL,
+                                  .threads = 1,
+                                  .slots = 4,
+                                  .classes = &one,
+                                  .classes_count = 1,
+                                  .speculate = LAC_SPECULATE_OFF}; /* steps are counted */
     lac_engine *engine = runner_engine(&options);
     if (bend) {
         bent = *engine->table;
@@ -137,6 +161,48 @@ START_TEST(others_do_not_notice)
     ck_assert_int_eq(run.results[1].finish, LAC_FINISH_LENGTH);
     ck_assert(accounts[1].rerun && !accounts[2].rerun);
     expect_full_after(&run.results[2], 0);
+    lac_engine_destroy(&engine);
+}
+END_TEST
+
+/* Every eighth token is looked at. After four certain ones two that are not are a spike: the
+ * request goes on in full from there, and everything before it stays. */
+START_TEST(a_class_that_grows_unsure_is_left)
+{
+    enum { LONG = 64, KEPT = 48 };
+    lac_engine *engine = engine_make(true);
+    memset(&run, 0, sizeof run);
+    with_looks = true;
+    sharp_looks = 4;
+    lac_engine_request request = {.id = 1,
+                                  .prompt = prompt(),
+                                  .prompt_count = PROMPT,
+                                  .sampling = runner_greedy(LONG),
+                                  .class_index = 1};
+    request.sampling.ignore_eos = true;
+    ck_assert_int_eq(lac_engine_submit(engine, &request, NULL), LAC_OK);
+    drain(engine, &run);
+    with_looks = false;
+    const runner_result *r = &run.results[1];
+    ck_assert_int_eq(r->finish, LAC_FINISH_LENGTH);
+    ck_assert_uint_eq(r->tokens_count, LONG);
+    ck_assert_str_eq(accounts[1].class_name, "full");
+    ck_assert(accounts[1].rerun && accounts[1].unsure);
+    lac_engine_stats stats;
+    lac_engine_stats_read(engine, &stats);
+    ck_assert_uint_eq(stats.class_reruns, 1);
+    ck_assert_uint_eq(stats.class_unsure, 1);
+    ck_assert_uint_eq(stats.kv_pages_used, 0);
+    lac_engine_destroy(&engine);
+    engine = engine_make(false);
+    memset(&other, 0, sizeof other);
+    request.class_index = 0;
+    request.accepted = r->tokens;
+    request.accepted_count = KEPT;
+    ck_assert_int_eq(lac_engine_submit(engine, &request, NULL), LAC_OK);
+    drain(engine, &other);
+    ck_assert_uint_eq(other.results[1].tokens_count, LONG - KEPT);
+    ck_assert_mem_eq(r->tokens + KEPT, other.results[1].tokens, (LONG - KEPT) * sizeof *r->tokens);
     lac_engine_destroy(&engine);
 }
 END_TEST
@@ -242,6 +308,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, a_failed_class_goes_on_in_full, 0, 2);
     tcase_add_test(tc, others_do_not_notice);
+    tcase_add_test(tc, a_class_that_grows_unsure_is_left);
     tcase_add_test(tc, a_score_is_the_divergence_from_full);
     tcase_add_test(tc, a_stopped_score_leaves_nothing);
     suite_add_tcase(suite, tc);

@@ -1,6 +1,7 @@
 /* The zero rule case by case, row lists against a plain loop, the account against sums written out.
  */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "erasure/account.h"
 #include "erasure/rows.h"
 #include "erasure/state.h"
+#include "erasure/watch.h"
 
 /* ---- the zero rule ---- */
 
@@ -228,6 +230,43 @@ START_TEST(too_many_windows_are_refused)
 }
 END_TEST
 
+/* ---- watch ---- */
+
+START_TEST(entropy_is_that_of_the_distribution)
+{
+    float even[64] = {0}, one[64] = {0}, banned[4] = {1, -INFINITY, 1, -INFINITY},
+          mixed[3] = {0, 1, 2};
+    one[5] = 200;
+    ck_assert_double_eq_tol(lac_watch_entropy(even, 64), log(64), 1e-6);
+    ck_assert_double_eq_tol(lac_watch_entropy(one, 64), 0, 1e-6);
+    ck_assert_double_eq_tol(lac_watch_entropy(banned, 4), log(2), 1e-6);
+    double z = 1 + exp(1) + exp(2), h = 0;
+    for (int i = 0; i < 3; i++)
+        h -= exp(i) / z * log(exp(i) / z);
+    ck_assert_double_eq_tol(lac_watch_entropy(mixed, 3), h, 1e-6);
+    mixed[1] = NAN;
+    ck_assert(isnan(lac_watch_entropy(mixed, 3)));
+}
+END_TEST
+
+START_TEST(a_spike_is_two_high_looks_in_a_row)
+{
+    lac_watch w = {0};
+    for (int i = 0; i < LAC_WATCH_LOOKS - 1; i++)
+        ck_assert(!lac_watch_add(&w, 1));
+    ck_assert(!lac_watch_add(&w, 9) &&
+              !lac_watch_add(&w, 9)); /* nothing is usual yet, then 9 is part of it */
+    w = (lac_watch){0};
+    for (int i = 0; i < 100; i++)
+        ck_assert(!lac_watch_add(&w, i % 2 ? 0.5 : 2.5)); /* mean 1.5 */
+    ck_assert(!lac_watch_add(&w, 4.6));
+    ck_assert(!lac_watch_add(&w, 4.4)); /* not above 1.5 + 3: the row is broken */
+    ck_assert(!lac_watch_add(&w, 5));
+    ck_assert(lac_watch_add(&w, 5));
+    ck_assert(!lac_watch_add(&w, NAN)); /* logits that are no numbers are another's to see */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("erasure");
@@ -241,6 +280,8 @@ int main(void)
     tcase_add_test(tc, cost_weighs_units);
     tcase_add_test(tc, a_patch_is_counted);
     tcase_add_test(tc, too_many_windows_are_refused);
+    tcase_add_test(tc, entropy_is_that_of_the_distribution);
+    tcase_add_test(tc, a_spike_is_two_high_looks_in_a_row);
     suite_add_tcase(suite, tc);
     SRunner *all = srunner_create(suite);
     srunner_run_all(all, CK_NORMAL);

@@ -100,7 +100,8 @@ typedef struct {
     uint32_t units_zeroed;               /* provably zero in the file */
     uint64_t unit_tokens, unit_tokens_skipped;
     double flops;
-    uint64_t class_reruns;  /* sequences whose class failed, run again in full */
+    uint64_t class_reruns;  /* sequences whose class failed or grew unsure, run again in full */
+    uint64_t class_unsure;  /* of them those whose entropy rose */
     uint64_t dropped_bytes; /* weights of units that are not in memory */
 } lac_engine_stats;
 void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out);
@@ -163,6 +164,7 @@ typedef struct {
     double flops;
     uint64_t kv_bytes; /* of the pages it held, at most */
     bool rerun;        /* its class failed in mid-request: what followed ran as `class_index` */
+    bool unsure;       /* … or became too uncertain of its text */
 } lac_engine_account;
 
 /* What one sequence gained in a step; pointers live until the callback returns. */
@@ -209,6 +211,7 @@ typedef struct {
     uint32_t tokens; /* positions scored */
     double kl_mean;  /* nats */
     double top1_agree;
+    double top1_p, top1_p_full; /* mean probability of the best token, class and full */
 } lac_engine_shadow;
 /* Copies the tokens. LAC_BUSY while sequences are live, another is scored, or pages are short. */
 lac_status lac_engine_shadow_start(lac_engine *engine, uint32_t class_index, const uint32_t *tokens,
