@@ -5,6 +5,15 @@
 
 #include <string.h>
 
+static lac_engine_class engine_class(const lac_plan_class *class)
+{
+    return (lac_engine_class){.name = class->name,
+                              .mask = class->mask,
+                              .scope = class->scope,
+                              .patches = class->patches,
+                              .patches_count = class->patches_count};
+}
+
 static lac_status class_of_plan(const lac_tool_class_options *o, const lac_model *model,
                                 lac_plan **plan, lac_engine_class *out, lac_error *err)
 {
@@ -22,12 +31,25 @@ static lac_status class_of_plan(const lac_tool_class_options *o, const lac_model
         lac_plan_destroy(plan);
         return status;
     }
-    *out = (lac_engine_class){.name = class->name,
-                              .mask = class->mask,
-                              .scope = class->scope,
-                              .patches = class->patches,
-                              .patches_count = class->patches_count};
+    *out = engine_class(class);
     return LAC_OK;
+}
+
+/* Every class of the plan, in its order. */
+static lac_status classes_of_plan(const lac_tool_engine *o, lac_plan **plan,
+                                  lac_engine_class classes[LAC_CLASSES_MAX - 1], uint32_t *count,
+                                  lac_error *err)
+{
+    lac_model *model = NULL;
+    if (!o->plan[0] || o->mask[0] || o->class_name[0])
+        return lac_fail(err, LAC_EINVAL, "--plan is needed, and no --mask or --class");
+    lac_status status = lac_model_open(o->model, &model, err);
+    if (status == LAC_OK)
+        status = lac_plan_load(o->plan, model, plan, err);
+    lac_model_close(&model);
+    for (uint32_t c = 0; status == LAC_OK && c < (*plan)->classes_count; c++)
+        classes[(*count)++] = engine_class(&(*plan)->classes[c]);
+    return status;
 }
 
 lac_status lac_tool_class_find(const lac_tool_class_options *o, lac_plan **plan,
@@ -84,15 +106,19 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
                                      .mask = options->mask,
                                      .plan = options->plan,
                                      .class_name = options->class_name};
-    lac_engine_class class;
+    lac_engine_class classes[LAC_CLASSES_MAX - 1];
     lac_plan *plan = NULL;
     lac_status status = LAC_OK;
-    if (options->mask[0] || options->plan[0] || options->class_name[0])
-        status = lac_tool_class_find(&wanted, &plan, &class, err);
-    if (status != LAC_OK)
+    engine.classes = classes;
+    if (options->all_classes)
+        status = classes_of_plan(options, &plan, classes, &engine.classes_count, err);
+    else if (options->mask[0] || options->plan[0] || options->class_name[0])
+        status = lac_tool_class_find(&wanted, &plan, classes, err);
+    if (status != LAC_OK) {
+        lac_plan_destroy(&plan);
         return status;
-    if (lac_tool_engine_class(options)) {
-        engine.classes = &class;
+    }
+    if (!options->all_classes && lac_tool_engine_class(options)) {
         engine.classes_count = 1;
         engine.without_full = true;
     }

@@ -15,6 +15,7 @@ typedef struct {
     char mask[8192];
     char plan[4096], class_name[LAC_NAME_MAX + 1];
     char prefix_cache[8], speculate[8];
+    bool all_classes; /* no option: the command wants full and every class of --plan at once */
 } lac_tool_engine;
 
 /* One row of an options table; `record` is the command's struct. Strings need their size, the other
@@ -34,7 +35,7 @@ typedef struct {
         LAC_TOOL_ROW(type, engine.pin, "pin", LAC_OPT_BOOL, NULL, NULL, 0, 0,                      \
                      "bind each thread to a core"),                                                \
         LAC_TOOL_ROW(type, engine.isa, "isa", LAC_OPT_STRING, "NAME", "auto", 0, 0,                \
-                     "auto, reference (float32), scalar, avx2, avxvnni or avx512"),                         \
+                     "auto, reference (float32), scalar, avx2, avxvnni or avx512"),                \
         LAC_TOOL_ROW(type, engine.ctx, "ctx", LAC_OPT_INT, "TOKENS", "0", 0, LAC_CONTEXT_MAX,      \
                      "longest sequence; 0 = the model's own"),                                     \
         LAC_TOOL_ROW(type, engine.mask, "mask", LAC_OPT_STRING, "UNITS", NULL, 0, 0,               \

@@ -23,6 +23,9 @@ static const command commands[] = {
     {"erase", lac_tool_erase, "a model without some of its parts, for other engines too"},
     {"expand", lac_tool_expand, "a model with more blocks that do nothing"},
     {"bench", lac_tool_bench, "speed beside memory bandwidth"},
+    {"profile", lac_tool_profile, "where time and bytes go, operation by operation"},
+    {"graph", lac_tool_graph, "what a token runs through, for Graphviz"},
+    {"bisect", lac_tool_bisect, "which part of a class changes an answer"},
     {"place", lac_tool_place, "which rank of a group would hold what"},
 };
 enum { COMMANDS_COUNT = sizeof commands / sizeof commands[0] };

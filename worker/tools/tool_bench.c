@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/rng.h"
 #include "engine_options.h"
+#include "mixture.h"
 #include "ranks.h"
 
 typedef struct {
     lac_tool_engine engine;
     int64_t prefill, decode, batch, depth;
+    char mix[512];
     bool json;
 } bench_options;
 
@@ -26,8 +27,11 @@ static const lac_option options[] = {
     ROW(batch, "batch", LAC_OPT_INT, "B", "1", 1, LAC_BATCH_ROWS_MAX, "sequences at once"),
     ROW(depth, "depth", LAC_OPT_INT, "N", "0", 0, LAC_CONTEXT_MAX,
         "tokens that are in the context ahead of the measured decode"),
+    ROW(mix, "mix", LAC_OPT_STRING, "CLASSES", NULL, 0, 0,
+        "load full and every class of --plan, sequences take these in turns: full,economy"),
     ROW(json, "json", LAC_OPT_BOOL, NULL, NULL, 0, 0,
-        "print {\"prefill_tok_s\":…,\"decode_tok_s\":…,\"batch\":B,\"read_gb_s\":…}"),
+        "print {\"prefill_tok_s\":…,\"decode_tok_s\":…,\"batch\":B,\"read_gb_s\":…, memory, "
+        "FLOPs, KV bytes and a hash of each sequence's tokens}"),
 };
 
 static const lac_tool_spec spec = {
@@ -43,8 +47,10 @@ static const lac_tool_spec spec = {
 
 /* What the sequences of one phase have done. */
 typedef struct {
-    uint32_t started; /* sequences that have a token */
-    uint32_t finished;
+    uint32_t started;    /* sequences that have a token */
+    uint32_t hashed_max; /* first tokens of each that its hash covers */
+    uint32_t hashed[LAC_BATCH_ROWS_MAX];
+    uint64_t hash[LAC_BATCH_ROWS_MAX]; /* of each sequence's tokens, FNV-1a */
     uint64_t tokens;
     lac_status status;
     lac_error *err;
@@ -56,71 +62,62 @@ static void take(void *arg, const lac_engine_event *event)
     p->tokens += event->chunk.tokens_count;
     if (event->chunk.tokens_count > 0 && event->chunk.first_pos == 0)
         p->started++;
-    if (event->finish != LAC_FINISH_NONE)
-        p->finished++;
+    for (uint32_t i = 0; i < event->chunk.tokens_count && p->hashed[event->id] < p->hashed_max;
+         i++) {
+        uint64_t *hash = &p->hash[event->id];
+        *hash = p->hashed[event->id]++ ? *hash : UINT64_C(0xcbf29ce484222325);
+        for (uint32_t shift = 0; shift < 32; shift += 8)
+            *hash = (*hash ^ (event->chunk.tokens[i] >> shift & 255)) * UINT64_C(0x100000001b3);
+    }
     if (event->finish == LAC_FINISH_ERROR)
         p->status = lac_fail(p->err, event->error, "%s", event->reason ? event->reason : "failed");
 }
 
-/* Submits `batch` prompts of plain tokens, no two alike from the first token on. */
-static lac_status submit(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t tokens,
-                         uint32_t max_tokens, lac_error *err)
-{
-    uint32_t vocab = lac_engine_model(engine)->vocab;
-    uint32_t *ids = lac_alloc(tokens, sizeof(*ids));
-    lac_status status = LAC_OK;
-    lac_engine_request request = {.prompt = ids,
-                                  .prompt_count = tokens,
-                                  .sampling = lac_sampling_default(),
-                                  .class_index = class_index};
-    request.sampling.temperature = 0;
-    request.sampling.has_seed = true;
-    request.sampling.ignore_eos = true;
-    request.sampling.max_tokens = max_tokens;
-    for (uint32_t b = 0; b < batch && status == LAC_OK; b++) {
-        lac_rng rng;
-        lac_rng_seed(&rng, b + 1);
-        for (size_t i = 0; i < tokens; i++)
-            do
-                ids[i] = (uint32_t)lac_rng_below(&rng, vocab);
-            while (lac_tokenizer_is_control(lac_engine_tokenizer(engine), ids[i]));
-        request.id = b;
-        status = lac_engine_submit(engine, &request, err);
-    }
-    free(ids);
-    return status;
-}
+/* What one phase took, and what it ran. */
+typedef struct {
+    double seconds, flops;
+    uint64_t tokens, kv_bytes; /* KV: of the pages in use at its end, if all are of one size */
+} measured;
 
-/* Runs `batch` prompts to their first token; seconds it took. */
-static lac_status prefill(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t tokens,
-                          double *seconds, lac_error *err)
+/* Runs `batch` prompts to their first token. */
+static lac_status prefill(lac_engine *engine, const lac_tool_mixture *mix, uint32_t batch,
+                          size_t tokens, measured *out, lac_error *err)
 {
     phase p = {.err = err};
-    lac_status status = submit(engine, class_index, batch, tokens, 1, err);
+    lac_engine_stats before, after;
+    lac_engine_stats_read(engine, &before);
+    lac_status status = lac_tool_mixture_submit(engine, mix, batch, tokens, 1, err);
     uint64_t start = lac_now_ns();
     while (status == LAC_OK && lac_engine_step(engine, take, &p))
         status = p.status;
-    *seconds = (double)(lac_now_ns() - start) / 1e9;
+    out->seconds = (double)(lac_now_ns() - start) / 1e9;
+    lac_engine_stats_read(engine, &after);
+    out->flops = after.flops - before.flops;
     return status;
 }
 
 /* Brings all sequences to decoding, then measures `steps` steps in which each gains a token, or
- * more of them with speculation. */
-static lac_status decode(lac_engine *engine, uint32_t class_index, uint32_t batch, size_t prompt,
-                         uint32_t steps, double *seconds, uint64_t *tokens, lac_error *err)
+ * more of them with speculation. `p` keeps the hashes. */
+static lac_status decode(lac_engine *engine, const lac_tool_mixture *mix, uint32_t batch,
+                         size_t prompt, uint32_t steps, phase *p, measured *out, lac_error *err)
 {
-    phase p = {.err = err};
-    lac_status status = submit(engine, class_index, batch, prompt, 0, err);
-    while (status == LAC_OK && p.started < batch && lac_engine_step(engine, take, &p))
-        status = p.status;
-    uint64_t before = p.tokens, start = lac_now_ns();
+    lac_engine_stats first, last;
+    *p = (phase){.err = err, .hashed_max = steps};
+    lac_status status = lac_tool_mixture_submit(engine, mix, batch, prompt, 0, err);
+    while (status == LAC_OK && p->started < batch && lac_engine_step(engine, take, p))
+        status = p->status;
+    lac_engine_stats_read(engine, &first);
+    uint64_t before = p->tokens, start = lac_now_ns();
     for (uint32_t i = 0; i < steps && status == LAC_OK; i++) {
-        lac_engine_step(engine, take, &p);
-        status = p.status;
+        lac_engine_step(engine, take, p);
+        status = p->status;
     }
-    *seconds = (double)(lac_now_ns() - start) / 1e9;
-    *tokens = p.tokens - before;
-    if (status == LAC_OK && *tokens < (uint64_t)steps * batch)
+    out->seconds = (double)(lac_now_ns() - start) / 1e9;
+    out->tokens = p->tokens - before;
+    lac_engine_stats_read(engine, &last);
+    out->flops = last.flops - first.flops;
+    out->kv_bytes = last.kv_pages > 0 ? last.kv_pages_used * (last.kv_bytes / last.kv_pages) : 0;
+    if (status == LAC_OK && out->tokens < (uint64_t)steps * batch)
         status =
             lac_fail(err, LAC_ETOOBIG,
                      "%u sequences of %zu + %u tokens do not all fit the context or the KV pool",
@@ -140,45 +137,74 @@ static double read_bandwidth(uint32_t threads)
     return lac_cpu_read_bandwidth(threads, bytes, 5);
 }
 
-static lac_status bench(const bench_options *opt, lac_engine *engine, lac_error *err)
+/* Resident memory of this process; 0 where /proc does not say. */
+static uint64_t resident_bytes(void)
 {
-    double warm, prefill_s = 0, decode_s = 0;
-    uint64_t decoded = 0;
+    unsigned long long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%llu %llu", &pages, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static lac_status print(const bench_options *opt, const lac_engine_stats *stats,
+                        const measured *filled, const measured *decoded, const phase *p,
+                        double load_s, lac_error *err)
+{
+    uint32_t batch = (uint32_t)opt->batch;
+    double read = read_bandwidth(stats->threads);
+    double prefill_speed = (double)(opt->prefill * batch) / filled->seconds;
+    double decode_speed = (double)decoded->tokens / decoded->seconds;
+    double used = (double)stats->weight_bytes * (double)opt->decode / decoded->seconds / 1e9;
+    lac_buf out = {0};
+    if (opt->json) {
+        lac_buf_printf(&out,
+                       "{\"prefill_tok_s\":%.2f,\"decode_tok_s\":%.2f,\"batch\":%u,"
+                       "\"read_gb_s\":%.2f,\"weights_gb_s\":%.2f,\"threads\":%u,\"isa\":\"%s\"",
+                       prefill_speed, decode_speed, batch, read, used, stats->threads, stats->isa);
+        lac_buf_printf(
+            &out,
+            ",\"load_s\":%.4f,\"rss_bytes\":%llu,\"weight_bytes\":%llu,"
+            "\"prefill_flops\":%.0f,\"decode_flops\":%.0f,\"kv_bytes\":%llu,\"hashes\":[",
+            load_s, (unsigned long long)resident_bytes(), (unsigned long long)stats->weight_bytes,
+            filled->flops, decoded->flops, (unsigned long long)decoded->kv_bytes);
+        for (uint32_t b = 0; b < batch; b++)
+            lac_buf_printf(&out, "%s\"%016llx\"", b ? "," : "", (unsigned long long)p->hash[b]);
+        lac_buf_text(&out, "]}\n");
+    } else
+        lac_buf_printf(&out,
+                       "isa        %s, %u threads\nprefill    %.1f tok/s (%lld tokens × %u)\n"
+                       "decode     %.1f tok/s (batch %u, after %lld tokens)\n"
+                       "memory     %.1f GB/s can be read, %.1f GB/s of weights were\n",
+                       stats->isa, stats->threads, prefill_speed, (long long)opt->prefill, batch,
+                       decode_speed, batch, (long long)(opt->prefill + opt->depth), read, used);
+    lac_status status = lac_tool_print(&out, err);
+    lac_buf_free(&out);
+    return status;
+}
+
+static lac_status bench(const bench_options *opt, lac_engine *engine, double load_s, lac_error *err)
+{
+    static phase p;
+    measured warm, filled, decoded;
+    lac_tool_mixture mix;
     uint32_t batch = (uint32_t)opt->batch, steps = (uint32_t)opt->decode;
     size_t tokens = (size_t)opt->prefill, prompt = tokens + (size_t)opt->depth;
-    size_t first = tokens < 64 ? tokens : 64;
     lac_status status =
-        decode(engine, lac_tool_engine_class(&opt->engine), batch, first, 4, &warm, &decoded, err);
+        lac_tool_mixture_read(opt->mix, lac_tool_engine_class(&opt->engine), engine, &mix, err);
     if (status == LAC_OK)
-        status =
-            prefill(engine, lac_tool_engine_class(&opt->engine), batch, tokens, &prefill_s, err);
+        status = decode(engine, &mix, batch, tokens < 64 ? tokens : 64, 4, &p, &warm, err);
     if (status == LAC_OK)
-        status = decode(engine, lac_tool_engine_class(&opt->engine), batch, prompt, steps,
-                        &decode_s, &decoded, err);
+        status = prefill(engine, &mix, batch, tokens, &filled, err);
+    if (status == LAC_OK)
+        status = decode(engine, &mix, batch, prompt, steps, &p, &decoded, err);
     if (status != LAC_OK)
         return status;
     lac_engine_stats stats;
     lac_engine_stats_read(engine, &stats);
-    double read = read_bandwidth(stats.threads);
-    double prefill_speed = (double)(tokens * batch) / prefill_s;
-    double decode_speed = (double)decoded / decode_s;
-    double used = (double)stats.weight_bytes * steps / decode_s / 1e9;
-    lac_buf out = {0};
-    if (opt->json)
-        lac_buf_printf(&out,
-                       "{\"prefill_tok_s\":%.2f,\"decode_tok_s\":%.2f,\"batch\":%u,"
-                       "\"read_gb_s\":%.2f,\"weights_gb_s\":%.2f,\"threads\":%u,\"isa\":\"%s\"}\n",
-                       prefill_speed, decode_speed, batch, read, used, stats.threads, stats.isa);
-    else
-        lac_buf_printf(&out,
-                       "isa        %s, %u threads\nprefill    %.1f tok/s (%zu tokens × %u)\n"
-                       "decode     %.1f tok/s (batch %u, after %zu tokens)\n"
-                       "memory     %.1f GB/s can be read, %.1f GB/s of weights were\n",
-                       stats.isa, stats.threads, prefill_speed, tokens, batch, decode_speed, batch,
-                       prompt, read, used);
-    status = lac_tool_print(&out, err);
-    lac_buf_free(&out);
-    return status;
+    return print(opt, &stats, &filled, &decoded, &p, load_s, err);
 }
 
 int lac_tool_bench(int argc, char **argv)
@@ -194,13 +220,16 @@ int lac_tool_bench(int argc, char **argv)
         return code;
     lac_error err = {0};
     lac_engine *engine = NULL;
+    opt.engine.all_classes = opt.mix[0] != '\0';
     snprintf(opt.engine.prefix_cache, sizeof opt.engine.prefix_cache, "off"); /* prompts repeat */
     if (strcmp(opt.engine.speculate, "auto") == 0)
         snprintf(opt.engine.speculate, sizeof opt.engine.speculate, "off");
+    uint64_t start = lac_now_ns();
     lac_status status = lac_tool_engine_open(&opt.engine, (uint32_t)opt.batch, &engine, &err);
+    double load_s = (double)(lac_now_ns() - start) / 1e9;
     if (status == LAC_OK)
-        status =
-            lac_tool_ranks_follows() ? lac_engine_follow(engine, &err) : bench(&opt, engine, &err);
+        status = lac_tool_ranks_follows() ? lac_engine_follow(engine, &err)
+                                          : bench(&opt, engine, load_s, &err);
     lac_tool_engine_close(&engine);
     return status == LAC_OK ? LAC_TOOL_OK : lac_tool_fail(&spec, &err);
 }

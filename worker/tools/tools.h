@@ -25,6 +25,9 @@ int lac_tool_erase(int argc, char **argv);
 int lac_tool_expand(int argc, char **argv);
 int lac_tool_calibrate(int argc, char **argv);
 int lac_tool_pull(int argc, char **argv);
+int lac_tool_profile(int argc, char **argv);
+int lac_tool_graph(int argc, char **argv);
+int lac_tool_bisect(int argc, char **argv);
 
 /* What a command accepts; literals that live for ever. */
 typedef struct {
