@@ -186,6 +186,37 @@ static void guard_changed(lac_core *core, const lac_digest *digest, lac_input_ty
               (unsigned long long)guard->shadows, (unsigned long long)guard->trips);
 }
 
+/* One type that trips is a class that does not suit it. Two of them at a time are an engine or
+ * weights that are not what was calibrated: then nothing but full is to be trusted. */
+static void model_tripped(lac_core *core, lac__model *model, lac_input_type type)
+{
+    uint64_t now = core->now_ms ? core->now_ms : 1;
+    model->tripped_ms[type] = now;
+    for (int t = 0; t < LAC_INPUT_TYPES; t++)
+        if (t != (int)type && model->tripped_ms[t] &&
+            now - model->tripped_ms[t] <= LAC__GUARD_COOL_MS && !model->held_until_ms) {
+            model->held_until_ms = now + LAC__GUARD_COOL_MS;
+            core->classes_version++;
+            lac__note(
+                core, LAC_LOG_WARN,
+                "model %s: guards for %s and %s input opened within %d s, all requests run in "
+                "full for as long",
+                model->name, lac_input_type_name((lac_input_type)t), lac_input_type_name(type),
+                LAC__GUARD_COOL_MS / 1000);
+        }
+}
+
+static bool take_score(lac__guard *guard, const lac_shadow *shadow, double loss, uint64_t now_ms)
+{
+    if (shadow->canary)
+        return lac__guard_canary(guard, loss, now_ms);
+    bool changed = lac__guard_observe(guard, loss, now_ms);
+    if (shadow->top1_p > 0 && shadow->top1_p_full > 0)
+        changed |=
+            lac__guard_sureness(guard, (double)shadow->top1_p, (double)shadow->top1_p_full, now_ms);
+    return changed;
+}
+
 void lac__guards_shadow(lac_core *core, const lac__group *group, const lac_shadow *shadow)
 {
     lac__class *class = lac__class_find(group->model, &shadow->class_digest);
@@ -200,12 +231,21 @@ void lac__guards_shadow(lac_core *core, const lac__group *group, const lac_shado
     lac_metric_add(core->path.shadows, 1);
     core->guards.version++;
     double bound = serve->kl_upper > 0 ? (double)serve->kl_upper : lac_tier_kl_max(serve->tier);
-    if (lac__guard_observe(guard, lac__guard_loss(shadow->kl_mean, bound), core->now_ms))
-        guard_changed(core, &shadow->class_digest, shadow->input_type, guard);
+    if (!take_score(guard, shadow, lac__guard_loss(shadow->kl_mean, bound), core->now_ms))
+        return;
+    guard_changed(core, &shadow->class_digest, shadow->input_type, guard);
+    if (guard->state == LAC__GUARD_OPEN || guard->state == LAC__GUARD_REVOKED)
+        model_tripped(core, group->model, shadow->input_type);
 }
 
 void lac__guards_tick(lac_core *core)
 {
+    for (lac__group *g = core->groups_head; g; g = g->next)
+        if (g->model && g->model->held_until_ms && core->now_ms >= g->model->held_until_ms) {
+            g->model->held_until_ms = 0;
+            core->classes_version++;
+            lac__note(core, LAC_LOG_INFO, "model %s: classes are decided again", g->model->name);
+        }
     double states[LAC__GUARD_STATES] = {0};
     for (uint32_t i = 0; i < core->guards.count; i++) {
         lac__guard_entry *e = &core->guards.entries[i];

@@ -82,6 +82,8 @@ lac_input_type lac__path_input(const lac__fingerprint *f)
 
 static lac__guard_state guard_state(lac_core *core, const lac__class *class, lac_input_type type)
 {
+    if (class->model->held_until_ms)
+        return LAC__GUARD_OPEN;
     const lac__guard *guard = lac__guard_of(core, &class->facts.digest, type);
     return guard ? guard->state : LAC__GUARD_OPEN; /* nobody can watch it */
 }

@@ -103,6 +103,8 @@ struct lac__model {
     char forced[LAC_NAME_MAX + 1]; /* every request runs as that class; "" = as it is decided */
     lac_digest plan;               /* over all that decisions depend on besides the fingerprint */
     uint64_t plan_version;         /* core->classes_version that `plan` is of */
+    uint64_t tripped_ms[LAC_INPUT_TYPES]; /* when a guard of the type last opened; 0 = never */
+    uint64_t held_until_ms;               /* all run in full until then: several types tripped */
 };
 
 /* ---- groups ---- */

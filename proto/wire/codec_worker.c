@@ -439,6 +439,9 @@ static void put_shadow(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     LAC__PUT(out, tokens, in->tokens);
     LAC__PUT(out, kl_mean, in->kl_mean);
     LAC__PUT(out, top1_agree, in->top1_agree);
+    LAC__PUT(out, top1_p, in->top1_p);
+    LAC__PUT(out, top1_p_full, in->top1_p_full);
+    LAC__PUT(out, canary, in->canary);
 }
 
 static lac_status get_shadow(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -448,6 +451,9 @@ static lac_status get_shadow(lac__codec *c, const ProtobufCMessage *body, lac_ms
     out->tokens = in->tokens;
     out->kl_mean = in->kl_mean;
     out->top1_agree = in->top1_agree;
+    out->top1_p = in->top1_p;
+    out->top1_p_full = in->top1_p_full;
+    out->canary = in->canary != 0;
     LAC__TRY(lac__get_bytes(c, "shadow.class_digest", in->class_digest, out->class_digest.bytes,
                             sizeof out->class_digest.bytes));
     return lac__get_input_type(c, "shadow.input_type", in->has_input_type, in->input_type,

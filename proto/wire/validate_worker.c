@@ -111,6 +111,8 @@ lac_status lac__check_shadow(const lac_msg *msg, lac_error *err)
     LAC__TRY(lac__check_ranges(&tokens, 1, err));
     LAC__TRY(lac__check_input_type("shadow.input_type", s->input_type, err));
     LAC__TRY(lac__check_real("shadow.kl_mean", s->kl_mean, 0, 1e6, err));
+    LAC__TRY(lac__check_real("shadow.top1_p", s->top1_p, 0, 1, err));
+    LAC__TRY(lac__check_real("shadow.top1_p_full", s->top1_p_full, 0, 1, err));
     return lac__check_real("shadow.top1_agree", s->top1_agree, 0, 1, err);
 }
 

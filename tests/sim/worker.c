@@ -401,7 +401,12 @@ static void send_shadow(sim *s, sim_worker *w, const sim_sequence *q)
                                            .input_type = q->type,
                                            .tokens = 5,
                                            .kl_mean = sim_chance(s, 0.1) ? 0.5 : 0.01,
-                                           .top1_agree = 1};
+                                           .top1_agree = 1,
+                                           .top1_p = 0.5f,
+                                           .top1_p_full = 0.5f,
+                                           .canary = sim_chance(s, 0.05)};
+    if (sim_chance(s, 0.1)) /* one in a while that was lost */
+        packet->msg.body.shadow.top1_p = 0.05f;
     totals.shadows++;
     sim_send_to_core(s, LAC_PLANE_WORKER, w->peer, packet);
 }

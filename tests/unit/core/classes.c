@@ -405,6 +405,102 @@ START_TEST(a_tripped_class_serves_no_more_and_is_remembered)
 }
 END_TEST
 
+/* A score of `class` for a type, as the worker of `peer` reports it. */
+static void report(bench *b, uint64_t peer, const lac_class_facts *class, lac_shadow score)
+{
+    score.class_digest = class->digest;
+    score.tokens = 10;
+    score.top1_agree = 1;
+    lac_msg msg = {.envelope = {.type = LAC_MSG_SHADOW, .session = sessions[peer], .epoch = EPOCH},
+                   .body.shadow = score};
+    event(b, LAC_PLANE_WORKER, peer, &msg);
+}
+
+START_TEST(a_bad_canary_sends_its_class_back)
+{
+    bench b;
+    open_bench(&b);
+    lac_class_facts all[] = {light, deep};
+    hello_as(&b, 11, "g0", all, 2);
+    lac_shadow canary = {
+        .input_type = STRUCTURED, .kl_mean = 0.02, .canary = true}; /* at the bound */
+    report(&b, 11, &deep, canary);
+    runs_as(ask(&b, 1, log_text, NULL), &deep);
+    canary.kl_mean = 0.0801; /* four times that */
+    report(&b, 11, &deep, canary);
+    runs_as(ask(&b, 2, log_text, NULL), &light);
+    bench_close(&b);
+}
+END_TEST
+
+START_TEST(a_class_whose_sureness_varies_is_sent_back)
+{
+    static const float sure[] = {0.9f, 0.3f, 0.8f, 0.2f, 0.9f};
+    for (int with_full = 0; with_full < 2; with_full++) {
+        bench b;
+        open_bench(&b);
+        lac_class_facts all[] = {light, deep};
+        hello_as(&b, 11, "g0", all, 2);
+        for (int i = 0; i < 5; i++)
+            report(&b, 11, &deep,
+                   (lac_shadow){.input_type = STRUCTURED,
+                                .kl_mean = 0.01,
+                                .top1_p = sure[i],
+                                .top1_p_full = with_full ? sure[i] : 0.8f});
+        runs_as(ask(&b, 1, log_text, NULL), with_full ? &deep : &light);
+        bench_close(&b);
+    }
+}
+END_TEST
+
+/* One type is the class's fault, two at a time are the engine's: then no class serves any type. */
+START_TEST(two_types_that_trip_hold_all_classes)
+{
+    bench b;
+    open_bench(&b);
+    deep.serves[LAC_INPUT_CODE] = (lac_class_serve){LAC_TIER_STANDARD, 0.01f, 0.02f};
+    lac_class_facts all[] = {light, deep};
+    hello_as(&b, 11, "g0", all, 2);
+    lac_shadow bad = {.input_type = STRUCTURED, .kl_mean = 1, .canary = true};
+    report(&b, 11, &deep, bad);
+    runs_as(ask(&b, 1, log_text, NULL), &light);
+    bad.input_type = LAC_INPUT_CODE;
+    report(&b, 11, &deep, bad);
+    const sent *d = ask(&b, 2, log_text, NULL);
+    ck_assert(!d->has_class);
+    ck_assert_ptr_nonnull(strstr(b.notes, "code input opened within 600 s"));
+    hinted = &light.digest;
+    ck_assert(!ask(&b, 3, log_text, with_hint)->has_class);
+    uint64_t peer = 11;
+    keep_alive(&b, 590000, 1, &peer, &sessions[11]);
+    forget(&b);
+    ck_assert(!ask(&b, 4, log_text, NULL)->has_class);
+    keep_alive(&b, 11000, 1, &peer, &sessions[11]);
+    forget(&b);
+    runs_as(ask(&b, 5, log_text, NULL), &light); /* `deep` has to prove itself again */
+    bench_close(&b);
+}
+END_TEST
+
+START_TEST(two_types_far_apart_hold_nothing)
+{
+    bench b;
+    open_bench(&b);
+    deep.serves[LAC_INPUT_CODE] = (lac_class_serve){LAC_TIER_STANDARD, 0.01f, 0.02f};
+    lac_class_facts all[] = {light, deep};
+    hello_as(&b, 11, "g0", all, 2);
+    lac_shadow bad = {.input_type = STRUCTURED, .kl_mean = 1, .canary = true};
+    uint64_t peer = 11;
+    report(&b, 11, &deep, bad);
+    keep_alive(&b, 601000, 1, &peer, &sessions[11]);
+    forget(&b);
+    bad.input_type = LAC_INPUT_CODE;
+    report(&b, 11, &deep, bad);
+    runs_as(ask(&b, 1, log_text, NULL), &light);
+    bench_close(&b);
+}
+END_TEST
+
 START_TEST(only_a_sample_is_scored)
 {
     bench b;
@@ -439,6 +535,10 @@ TCase *classes_case(void)
     tcase_add_test(tc, the_end_carries_the_account);
     tcase_add_test(tc, a_class_may_be_forced_where_that_is_allowed);
     tcase_add_test(tc, a_tripped_class_serves_no_more_and_is_remembered);
+    tcase_add_test(tc, a_bad_canary_sends_its_class_back);
+    tcase_add_test(tc, a_class_whose_sureness_varies_is_sent_back);
+    tcase_add_test(tc, two_types_that_trip_hold_all_classes);
+    tcase_add_test(tc, two_types_far_apart_hold_nothing);
     tcase_add_test(tc, only_a_sample_is_scored);
     return tc;
 }

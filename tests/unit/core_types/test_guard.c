@@ -151,6 +151,70 @@ START_TEST(bad_probes_open_it_for_longer_then_for_good)
 }
 END_TEST
 
+/* ---- sureness and canaries ---- */
+
+/* Requests that differ as much as they like do not trip it while full differs with them. */
+START_TEST(requests_that_differ_are_not_the_classs_fault)
+{
+    enum { REQUESTS = 20000 };
+    lac_rng rng;
+    lac_rng_seed(&rng, 13);
+    lac__guard g = {0};
+    for (int i = 0; i < REQUESTS; i++) {
+        double full = 0.3 + 0.7 * lac_rng_unit(&rng); /* deviation 0.20 */
+        double class = full + 0.03 * normal(&rng);
+        ck_assert_msg(!lac__guard_sureness(&g, class, full, 1), "tripped at request %d", i);
+    }
+    ck_assert_int_eq(g.state, LAC__GUARD_CLOSED);
+}
+END_TEST
+
+START_TEST(a_class_that_is_sure_at_random_trips_soon)
+{
+    enum { RUNS = 500, WITHIN = 40 };
+    lac_rng rng;
+    lac_rng_seed(&rng, 14);
+    uint32_t in_time = 0;
+    for (int run = 0; run < RUNS; run++) {
+        lac__guard g = {0};
+        for (int i = 0; i < WITHIN && g.state == LAC__GUARD_CLOSED; i++)
+            lac__guard_sureness(&g, lac_rng_unit(&rng), 0.8 + 0.05 * normal(&rng), 1);
+        in_time += g.state == LAC__GUARD_OPEN;
+    }
+    ck_assert_msg(in_time >= RUNS * 0.99, "%u of %d runs opened within %d", in_time, RUNS, WITHIN);
+}
+END_TEST
+
+START_TEST(five_looks_decide_and_the_border_is_015)
+{
+    /* Full as sure each time; the class's sample deviation is exactly d. */
+    for (int above = 0; above < 2; above++) {
+        double d = above ? 0.1501 : 0.1499, step = d * sqrt(2); /* ±step twice and 0: variance d² */
+        lac__guard g = {0};
+        const double at[LAC__GUARD_LOOKS] = {step, -step, 0, 0, 0};
+        for (int i = 0; i < LAC__GUARD_LOOKS; i++)
+            ck_assert_int_eq(lac__guard_sureness(&g, 0.5 + at[i], 0.5, 7),
+                             above && i == LAC__GUARD_LOOKS - 1);
+        ck_assert_int_eq(g.state, above ? LAC__GUARD_OPEN : LAC__GUARD_CLOSED);
+        ck_assert(!lac__guard_sureness(&g, above ? 0 : 0.5, 0.5, 8)); /* open: says nothing more */
+    }
+}
+END_TEST
+
+START_TEST(a_bad_canary_opens_it_at_once)
+{
+    lac__guard g = {0};
+    ck_assert(!lac__guard_canary(&g, LAC__GUARD_BAD * LAC__GUARD_EPSILON, 1));
+    ck_assert_int_eq(g.state, LAC__GUARD_CLOSED);
+    ck_assert(lac__guard_canary(&g, LAC__GUARD_BAD * LAC__GUARD_EPSILON + 1e-9, 1));
+    ck_assert_int_eq(g.state, LAC__GUARD_OPEN);
+    ck_assert_uint_eq(g.trips, 1);
+    ck_assert(!lac__guard_canary(&g, 1, 2));
+    ck_assert(lac__guard_tick(&g, 1 + LAC__GUARD_COOL_MS));
+    ck_assert(lac__guard_canary(&g, 1, 3)); /* half open too */
+}
+END_TEST
+
 TCase *guard_case(void)
 {
     TCase *t = tcase_create("guard");
@@ -161,5 +225,9 @@ TCase *guard_case(void)
     tcase_add_test(t, losses_are_on_the_bounds_scale);
     tcase_add_test(t, it_opens_cools_and_closes);
     tcase_add_test(t, bad_probes_open_it_for_longer_then_for_good);
+    tcase_add_test(t, requests_that_differ_are_not_the_classs_fault);
+    tcase_add_test(t, a_class_that_is_sure_at_random_trips_soon);
+    tcase_add_test(t, five_looks_decide_and_the_border_is_015);
+    tcase_add_test(t, a_bad_canary_opens_it_at_once);
     return t;
 }

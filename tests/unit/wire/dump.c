@@ -157,7 +157,7 @@ static void heartbeat(const lac_heartbeat *b, lac_buf *out)
 
 static void shadow(const lac_shadow *b, lac_buf *out)
 {
-    U(input_type), U(tokens), F(kl_mean), F(top1_agree);
+    U(input_type), U(tokens), F(kl_mean), F(top1_agree), F(top1_p), F(top1_p_full), U(canary);
     bytes("class", b->class_digest.bytes, 32, out);
 }
 

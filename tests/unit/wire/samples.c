@@ -10,7 +10,7 @@ _Static_assert(
         sizeof(lac_group_status) == 360 && sizeof(lac_status_reply) == 392 &&
         sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 304 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
-        sizeof(lac_shadow) == 56 && sizeof(lac_path_query) == 256 &&
+        sizeof(lac_shadow) == 64 && sizeof(lac_path_query) == 256 &&
         sizeof(lac_path_reply) == 824 && sizeof(lac_known_class) == 664 &&
         sizeof(lac_plan_reply) == 96 && sizeof(lac_done) == 32 && sizeof(lac_tokens) == 64,
     "a message changed: set its new field in samples.c, show it in dump.c, then the size");
@@ -394,6 +394,15 @@ static void shadow(lac_msg *m)
                                   .top1_agree = 0.96875f};
 }
 
+/* Version 1.3. */
+static void shadow_canary(lac_msg *m)
+{
+    shadow(m);
+    m->body.shadow.top1_p = 0.625f;
+    m->body.shadow.top1_p_full = 0.75f;
+    m->body.shadow.canary = true;
+}
+
 static void dispatch_class(lac_msg *m)
 {
     dispatch(m);
@@ -710,6 +719,7 @@ static const struct {
     {"hello_formed", LAC_MSG_HELLO, hello_formed},
     {"form", LAC_MSG_FORM, form},
     {"status_reply_ranks", LAC_MSG_STATUS_REPLY, status_reply_ranks},
+    {"shadow_canary", LAC_MSG_SHADOW, shadow_canary},
 };
 
 const char *sample_name(int index)

@@ -360,6 +360,8 @@ START_TEST(refuses_classes)
     REFUSE(DONE, done, "active_layers", b->account = &bad);
     REFUSE(SHADOW, shadow, "tokens", b->tokens = 0);
     REFUSE(SHADOW, shadow, "kl_mean", b->kl_mean = -1e-9);
+    REFUSE(SHADOW, shadow, "top1_p", b->top1_p = 1.5f);
+    REFUSE(SHADOW, shadow, "top1_p_full", b->top1_p_full = -0.5f);
     REFUSE(SUBMIT, submit, "tier_max", b->tier_max = LAC_TIERS);
     REFUSE(SUBMIT, submit, "sparse", b->sparse = (lac_sparse)3);
     REFUSE(SUBMIT, submit, "force", strcpy(b->force, "a b"));

@@ -30,6 +30,8 @@ enum {
     LAC_PLAN_PATCHES_BYTES_MAX = 1 << 30, /* the companion file */
     LAC_PLAN_CHECKS_MAX = 32,             /* task scores and robustness checks of a certificate */
     LAC_PLAN_NOTES_MAX = 1024,
+    LAC_PLAN_CANARIES_MAX = 8,            /* texts of one input type */
+    LAC_PLAN_CANARY_BYTES_MAX = 1024,     /* of one of them */
     LAC_METHOD_MAX = 160,          /* text of a certificate's method */
     LAC_CERTIFICATE_DOCUMENTS = 60, /* a certificate speaks of no fewer */
     LAC_CERTIFICATE_REQUESTS = 300,

@@ -282,13 +282,17 @@ typedef struct {
     uint8_t cache_salt[16];    /* cached prefixes are shared only under the same one */
 } lac_dispatch;
 
-/* One masked request, scored afterwards under its class and in full over the tokens it produced. */
+/* One masked request, scored afterwards under its class and in full over the tokens it produced; or
+ * the canary texts of the plan, all of a type together. */
 typedef struct {
     lac_digest class_digest;
     lac_input_type input_type;
     uint32_t tokens;  /* scored, ≥ 1 */
     double kl_mean;   /* nats, full to class, ≥ 0 */
     float top1_agree; /* 0 … 1 */
+    float top1_p,
+        top1_p_full; /* mean probability of the best token, class and full; 0 = not said */
+    bool canary;
 } lac_shadow;
 
 typedef struct {
