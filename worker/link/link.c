@@ -228,6 +228,7 @@ static void loop_setup(lac_link *link)
 lac_runner_options lac__link_runner_options(lac_link *link)
 {
     return (lac_runner_options){.engine = link->options.engine,
+                                .plan = link->classes->plan,
                                 .commands_max = LAC__COMMANDS_MAX,
                                 .reports_max = LAC__REPORTS_MAX,
                                 .wake = runner_wake,

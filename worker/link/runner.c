@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/ring.h"
 #include "grammar/grammar.h"
+#include "link/canary.h"
 #include "link/shadow.h"
 
 typedef enum { COMMAND_SUBMIT, COMMAND_CANCEL } command_kind;
@@ -58,6 +59,7 @@ struct lac_runner {
     lac_report *report; /* being filled; NULL when none is spare */
     size_t reports_made;
     lac_shadows *shadows;
+    lac_canaries *canaries;
 
     published progress;
     lac_engine_stats facts;
@@ -78,11 +80,16 @@ static void bell_ring(doorbell *bell)
     pthread_mutex_unlock(&bell->mutex);
 }
 
-static void bell_wait(doorbell *bell)
+/* Until it rings, or until then (lac_now_ms; UINT64_MAX: for ever). */
+static void bell_wait(doorbell *bell, uint64_t until_ms)
 {
+    struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
+                             .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    int late = 0;
     pthread_mutex_lock(&bell->mutex);
-    while (!bell->rung)
-        pthread_cond_wait(&bell->cond, &bell->mutex);
+    while (!bell->rung && late == 0)
+        late = until_ms == UINT64_MAX ? pthread_cond_wait(&bell->cond, &bell->mutex)
+                                      : pthread_cond_timedwait(&bell->cond, &bell->mutex, &until);
     bell->rung = false;
     pthread_mutex_unlock(&bell->mutex);
 }
@@ -137,7 +144,8 @@ static void account_fill(const lac_runner *runner, const lac_engine_account *fro
                              .kv_bytes = from->kv_bytes};
     snprintf(out->class_name, sizeof(out->class_name), "%s", from->class_name);
     if (from->rerun)
-        snprintf(out->why, sizeof(out->why), "the class failed on this request, run again in full");
+        snprintf(out->why, sizeof(out->why), "the class %s on this request, run again in full",
+                 from->unsure ? "became too uncertain" : "failed");
 }
 
 /* The engine's sink: one item of the present report. */
@@ -199,6 +207,7 @@ static bool commands_run(lac_runner *runner)
         any = true;
         if (c->kind == COMMAND_SUBMIT) {
             lac_shadows_interrupt(runner->shadows, runner->engine);
+            lac_canaries_interrupt(runner->canaries, runner->engine);
             submit_run(runner, &c->sequence);
         } else {
             lac_engine_cancel(runner->engine, c->sequence.id); /* gone already is fine */
@@ -241,13 +250,16 @@ static void report_pass(lac_runner *runner)
     runner->options.wake(runner->options.wake_arg);
 }
 
-/* A piece of scoring while nothing runs; false when there is none. */
+/* A piece of scoring while nothing runs; false when there is none. Requests go before canaries, but
+ * what is in the engine is ended first. */
 static bool shadow_run(lac_runner *runner)
 {
     lac_shadow result;
-    bool scored;
-    if (!lac_shadows_work(runner->shadows, runner->engine, &result, &scored))
-        return false;
+    bool scored, canary = lac_canaries_scoring(runner->canaries);
+    if (canary || !lac_shadows_work(runner->shadows, runner->engine, &result, &scored)) {
+        if (!lac_canaries_work(runner->canaries, runner->engine, lac_now_ms(), &result, &scored))
+            return false;
+    }
     if (!scored)
         return true;
     atomic_fetch_add_explicit(&runner->progress.shadows, 1, memory_order_relaxed);
@@ -286,7 +298,7 @@ static void run(lac_runner *runner)
 {
     while (!atomic_load(&runner->stopping)) {
         if (!report_hold(runner)) {
-            bell_wait(&runner->bell);
+            bell_wait(&runner->bell, UINT64_MAX);
             continue;
         }
         /* Refusals travel alone: a step may need a whole report for itself. */
@@ -301,13 +313,13 @@ static void run(lac_runner *runner)
         if (commanded || stepped)
             continue;
         if (!shadow_run(runner))
-            bell_wait(&runner->bell);
+            bell_wait(&runner->bell, lac_canaries_due_ms(runner->canaries));
         else if (group_over(runner))
             break;
     }
     /* Others still read the tokenizer: the engine stays until it is asked to go. */
     while (!atomic_load(&runner->stopping))
-        bell_wait(&runner->bell);
+        bell_wait(&runner->bell, UINT64_MAX);
 }
 
 static void follow(lac_runner *runner)
@@ -358,6 +370,7 @@ static void runner_free(lac_runner **runner)
         free(score);
     lac_ring_destroy(&r->scores);
     lac_shadows_destroy(&r->shadows);
+    lac_canaries_destroy(&r->canaries);
     lac_report_destroy(&r->report);
     lac_ring_destroy(&r->commands);
     lac_ring_destroy(&r->ready);
@@ -374,13 +387,18 @@ lac_status lac_runner_begin(const lac_runner_options *options, lac_runner **out,
     lac_runner *runner = lac_alloc(1, sizeof(*runner));
     runner->options = *options;
     pthread_mutex_init(&runner->bell.mutex, NULL);
-    pthread_cond_init(&runner->bell.cond, NULL);
+    pthread_condattr_t attributes; /* as lac_now_ms counts */
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&runner->bell.cond, &attributes);
+    pthread_condattr_destroy(&attributes);
     pthread_cond_init(&runner->loaded, NULL);
     runner->commands = lac_ring_create(options->commands_max);
     runner->ready = lac_ring_create(options->reports_max);
     runner->spare = lac_ring_create(options->reports_max);
     runner->scores = lac_ring_create(LAC_SHADOWS_RUNNING);
     runner->shadows = lac_shadows_create();
+    runner->canaries = lac_canaries_create(options->plan);
 
     int failed = pthread_create(&runner->thread, NULL, thread_main, runner);
     if (failed != 0) {

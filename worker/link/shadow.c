@@ -162,7 +162,9 @@ bool lac_shadows_work(lac_shadows *s, lac_engine *engine, lac_shadow *out, bool 
                             .input_type = s->waiting[0].type,
                             .tokens = result.tokens,
                             .kl_mean = result.kl_mean,
-                            .top1_agree = (float)result.top1_agree};
+                            .top1_agree = (float)result.top1_agree,
+                            .top1_p = (float)result.top1_p,
+                            .top1_p_full = (float)result.top1_p_full};
         *scored = true;
     }
     drop_waiting(s, 0);

@@ -351,6 +351,35 @@ static lac_status companion_read(json_t *object, lac_plan *plan,
     return status;
 }
 
+static lac_status canaries_read(json_t *object, lac_plan *plan, lac_error *err)
+{
+    if (!json_is_object(object))
+        return lac_fail(err, LAC_EINVAL, "is %s, must be an object", kind_of(object));
+    const char *key;
+    json_t *list, *text;
+    size_t i;
+    json_object_foreach(object, key, list)
+    {
+        lac_input_type type;
+        if (!lac_input_type_parse(key, &type))
+            return lac_fail(
+                err, LAC_EINVAL,
+                "%.64s is no input type, allowed structured, unstructured, hybrid, code", key);
+        if (!json_is_array(list))
+            return lac_fail(err, LAC_EINVAL, "%s is %s, must be an array", key, kind_of(list));
+        json_array_foreach(list, i, text)
+        {
+            if (!json_is_string(text))
+                return lac_fail(err, LAC_EINVAL, "%s[%zu] is %s, must be a string", key, i,
+                                kind_of(text));
+            if (lac_plan_canary_add(plan, type, json_string_value(text), json_string_length(text),
+                                    err) != LAC_OK)
+                return lac_fail_in(err, "%s[%zu]", key, i);
+        }
+    }
+    return LAC_OK;
+}
+
 /* Before anything else: a later version may differ in everything. */
 static lac_status version_check(json_t *root, lac_error *err)
 {
@@ -374,13 +403,18 @@ static lac_status version_check(json_t *root, lac_error *err)
 static lac_status root_read(json_t *root, lac_plan *plan, char companion[LAC__PLAN_FILE_MAX + 1],
                             lac_error *err)
 {
-    static const char *const names[] = {"format", "version", "model", "patches", "classes", NULL};
-    json_t *list = NULL;
+    static const char *const first[] = {"format", "version", "model", "patches", "classes", NULL};
+    static const char *const names[] = {"format",  "version",   "model", "patches",
+                                        "classes", "?canaries", NULL};
+    json_t *list = NULL, *canaries = json_object_get(root, "canaries");
     lac_status status = version_check(root, err);
+    bool oldest = json_integer_value(json_object_get(root, "version")) == 1;
     if (status == LAC_OK)
-        status = object_check(root, names, err);
+        status = object_check(root, oldest ? first : names, err);
     if (status != LAC_OK)
         return status;
+    if (canaries && canaries_read(canaries, plan, err) != LAC_OK)
+        return lac_fail_in(err, "canaries");
     if (model_read(json_object_get(root, "model"), plan, err) != LAC_OK)
         return lac_fail_in(err, "model");
     if (companion_read(json_object_get(root, "patches"), plan, companion, err) != LAC_OK)

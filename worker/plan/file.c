@@ -197,6 +197,23 @@ static json_t *class_json(const lac_plan_class *class)
     return out;
 }
 
+/* NULL when there are none. */
+static json_t *canaries_json(const lac_plan *plan)
+{
+    json_t *out = NULL;
+    for (uint32_t t = 0; t < LAC_INPUT_TYPES; t++) {
+        const lac_plan_canaries *canaries = &plan->canaries[t];
+        if (canaries->count == 0)
+            continue;
+        json_t *list = json_array();
+        for (uint32_t i = 0; i < canaries->count; i++)
+            json_array_append_new(list, json_string(canaries->texts[i]));
+        out = out ? out : json_object();
+        json_object_set_new(out, lac_input_type_name((lac_input_type)t), list);
+    }
+    return out;
+}
+
 static json_t *plan_json(const lac_plan *plan, const char *companion)
 {
     json_t *classes = json_array();
@@ -205,10 +222,16 @@ static json_t *plan_json(const lac_plan *plan, const char *companion)
     json_t *patches = companion ? json_pack("{s:s, s:o}", "file", companion, "sha256",
                                             digest_json(&plan->patches_digest))
                                 : json_null();
-    return json_pack("{s:s, s:i, s:{s:s, s:o, s:I, s:I}, s:o, s:o}", "format", "lacuna-plan",
-                     "version", LAC_PLAN_VERSION, "model", "name", plan->model_name, "digest",
-                     digest_json(&plan->model_digest), "layers", (json_int_t)plan->layers, "hidden",
-                     (json_int_t)plan->hidden, "patches", patches, "classes", classes);
+    json_t *canaries = canaries_json(plan);
+    json_t *root =
+        json_pack("{s:s, s:i, s:{s:s, s:o, s:I, s:I}, s:o, s:o}", "format", "lacuna-plan",
+                  "version", canaries ? 2 : 1, "model", "name", plan->model_name, "digest",
+                  digest_json(&plan->model_digest), "layers", (json_int_t)plan->layers, "hidden",
+                  (json_int_t)plan->hidden, "patches", patches, "classes", classes);
+    if (root && canaries)
+        json_object_set(root, "canaries", canaries);
+    json_decref(canaries);
+    return root;
 }
 
 /* Writes beside `path` and moves into place. */

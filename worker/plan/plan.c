@@ -41,6 +41,9 @@ void lac_plan_destroy(lac_plan **plan)
         for (uint32_t t = 0; t < LAC_INPUT_TYPES; t++)
             free(class->serves[t].checks);
     }
+    for (uint32_t t = 0; t < LAC_INPUT_TYPES; t++)
+        for (uint32_t i = 0; i < (*plan)->canaries[t].count; i++)
+            free((*plan)->canaries[t].texts[i]);
     free(*plan);
     *plan = NULL;
 }
@@ -94,6 +97,22 @@ lac_plan_class *lac_plan_class_add(lac_plan *plan, const char *name, lac_scope s
     class->scope = scope;
     class->mask = *mask;
     return class;
+}
+
+lac_status lac_plan_canary_add(lac_plan *plan, lac_input_type type, const char *text, size_t length,
+                               lac_error *err)
+{
+    lac_plan_canaries *canaries = &plan->canaries[type];
+    if (length == 0 || length > LAC_PLAN_CANARY_BYTES_MAX)
+        return lac_fail(err, LAC_EINVAL, "canary has %zu bytes, allowed 1..%d", length,
+                        LAC_PLAN_CANARY_BYTES_MAX);
+    if (!lac_utf8_valid(text, length) || memchr(text, 0, length))
+        return lac_fail(err, LAC_EINVAL, "canary is no UTF-8 text");
+    if (canaries->count == LAC_PLAN_CANARIES_MAX)
+        return lac_fail(err, LAC_ETOOBIG, "canaries of %s are more than %d",
+                        lac_input_type_name(type), LAC_PLAN_CANARIES_MAX);
+    canaries->texts[canaries->count++] = lac_strndup(text, length);
+    return LAC_OK;
 }
 
 lac_status lac__plan_patch_place(lac_plan *plan, lac_plan_class *class, uint32_t unit,

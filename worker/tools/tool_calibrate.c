@@ -252,6 +252,11 @@ static lac_status base_take(lac_plan *plan, const lac_plan *base, lac_input_type
                             lac_error *err)
 {
     lac_status status = LAC_OK;
+    for (uint32_t t = 0; t < LAC_INPUT_TYPES; t++)
+        for (uint32_t i = 0; t != type && i < base->canaries[t].count && status == LAC_OK; i++) {
+            const char *text = base->canaries[t].texts[i];
+            status = lac_plan_canary_add(plan, (lac_input_type)t, text, strlen(text), err);
+        }
     for (uint32_t c = 0; c < base->classes_count && status == LAC_OK; c++) {
         const lac_plan_class *old = &base->classes[c];
         if (old->serves[type].tier != LAC_TIER_NONE)
@@ -271,10 +276,31 @@ static lac_status base_take(lac_plan *plan, const lac_plan *base, lac_input_type
     return status;
 }
 
+/* The beginnings of the first prompts of the hold-out, of different documents: what the certificate
+ * was measured on is what the class is looked at with while it serves. */
+static lac_status canaries_add(lac_plan *plan, lac_input_type type, const lac_prompt_set *holdout,
+                               lac_error *err)
+{
+    enum { TEXTS = 4, BYTES = 240 }; /* scored while a worker idles: a few seconds of it */
+    lac_status status = LAC_OK;
+    uint32_t next = 0; /* documents are numbered in order of appearance */
+    for (uint32_t i = 0; i < holdout->count && status == LAC_OK; i++) {
+        const lac_prompt_item *p = &holdout->prompts[i];
+        if (p->document != next || next == TEXTS)
+            continue;
+        next++;
+        size_t length = p->length < BYTES ? p->length : lac_utf8_whole(p->text, BYTES);
+        if (!p->chat && !memchr(p->text, 0, length))
+            status = lac_plan_canary_add(plan, type, p->text, length, err);
+    }
+    return status;
+}
+
 static lac_status plan_write(const calibrate_options *opt, const lac_model *model,
-                             const lac_calibrate_result *result, const lac_digest *data,
+                             const lac_calibrate_result *result, const lac_prompt_set *holdout,
                              lac_error *err)
 {
+    const lac_digest *data = &holdout->digest;
     lac_plan *plan = lac_plan_create(model), *base = NULL;
     lac_input_type type;
     lac_status status = LAC_OK;
@@ -289,6 +315,8 @@ static lac_status plan_write(const calibrate_options *opt, const lac_model *mode
         if (point > 0 && result->points[point].tier == tier)
             status = class_add(plan, opt, result, point, tier, data, err);
     }
+    if (status == LAC_OK && plan->classes_count > 0)
+        status = canaries_add(plan, type, holdout, err);
     if (status == LAC_OK)
         status = lac_plan_save(plan, opt->out, err);
     lac_plan_destroy(&base);
@@ -444,7 +472,7 @@ static lac_status calibrate(const calibrate_options *opt, lac_calibrate_options 
             fprintf(stderr, "\r\033[K");
     }
     if (status == LAC_OK)
-        status = plan_write(opt, model, result, &holdout.digest, err);
+        status = plan_write(opt, model, result, &holdout, err);
     if (status == LAC_OK)
         status = curves_write(opt, model, result, err);
     if (status == LAC_OK) {

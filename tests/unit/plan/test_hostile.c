@@ -15,7 +15,21 @@ static const struct {
     const char *named;
 } bent[] = {
     {"\"lacuna-plan\"", "\"plan\"", LAC_EINVAL, "format is \"plan\""},
-    {"\"version\": 1", "\"version\": 2", LAC_EUNSUPPORTED, "version is 2, this program reads 1..1"},
+    {"\"version\": 1", "\"version\": 3", LAC_EUNSUPPORTED, "version is 3, this program reads 1..2"},
+    {"\"version\": 1", "\"version\": 1, \"canaries\": {}", LAC_EINVAL, "canaries is no field"},
+    {"\"version\": 1", "\"version\": 2, \"canaries\": []", LAC_EINVAL, "canaries: is an array"},
+    {"\"version\": 1", "\"version\": 2, \"canaries\": {\"logs\": []}", LAC_EINVAL,
+     "canaries: logs is no input type"},
+    {"\"version\": 1", "\"version\": 2, \"canaries\": {\"code\": \"a\"}", LAC_EINVAL,
+     "canaries: code is a string"},
+    {"\"version\": 1", "\"version\": 2, \"canaries\": {\"code\": [\"a\", 1]}", LAC_EINVAL,
+     "canaries: code[1] is a number"},
+    {"\"version\": 1", "\"version\": 2, \"canaries\": {\"code\": [\"\"]}", LAC_EINVAL,
+     "canaries: code[0]: canary has 0 bytes, allowed 1..1024"},
+    {"\"version\": 1",
+     "\"version\": 2, \"canaries\": {\"code\": "
+     "[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\"]}",
+     LAC_ETOOBIG, "canaries: code[8]: canaries of code are more than 8"},
     {"\"version\": 1", "\"version\": 0", LAC_EUNSUPPORTED, "version is 0"},
     {"\"version\": 1", "\"version\": -9223372036854775808", LAC_EUNSUPPORTED, "version"},
     {"\"version\": 1", "\"version\": 1.0", LAC_EINVAL, "version is a fraction"},

@@ -56,6 +56,36 @@ static void same_class(const lac_plan_class *a, const lac_plan_class *b, uint32_
     }
 }
 
+START_TEST(canaries_come_back_and_make_it_version_2)
+{
+    fixture f;
+    char text[1 << 16];
+    fixture_open(&f);
+    lac_plan *plan = fixture_plan(&f);
+    static const char log[] = "one line\n\"quoted\" \xc3\xa9\n";
+    ck_assert_int_eq(lac_plan_canary_add(plan, LAC_INPUT_CODE, "x = 1\n", 6, NULL), LAC_OK);
+    ck_assert_int_eq(lac_plan_canary_add(plan, LAC_INPUT_STRUCTURED, log, sizeof log - 1, NULL),
+                     LAC_OK);
+    ck_assert_int_eq(lac_plan_canary_add(plan, LAC_INPUT_CODE, "\xff", 1, NULL), LAC_EINVAL);
+    ck_assert_int_eq(lac_plan_canary_add(plan, LAC_INPUT_CODE, "a\0b", 3, NULL), LAC_EINVAL);
+    save(plan, f.path);
+    lac_plan *again = load(f.path, f.model);
+    ck_assert_uint_eq(again->canaries[LAC_INPUT_CODE].count, 1);
+    ck_assert_str_eq(again->canaries[LAC_INPUT_CODE].texts[0], "x = 1\n");
+    ck_assert_str_eq(again->canaries[LAC_INPUT_STRUCTURED].texts[0], log);
+    ck_assert_uint_eq(again->canaries[LAC_INPUT_HYBRID].count, 0);
+    for (uint32_t c = 0; c < 3; c++) /* they are no part of what a class is */
+        same_class(&plan->classes[c], &again->classes[c], plan->hidden);
+    FILE *file = fopen(f.path, "rb");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "\"version\": 2"));
+    lac_plan_destroy(&again);
+    lac_plan_destroy(&plan);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(what_is_saved_is_loaded)
 {
     fixture f;
@@ -224,6 +254,7 @@ int main(void)
     Suite *suite = suite_create("plan");
     TCase *tc = tcase_create("plan");
     tcase_add_test(tc, what_is_saved_is_loaded);
+    tcase_add_test(tc, canaries_come_back_and_make_it_version_2);
     tcase_add_test(tc, equal_plans_are_equal_bytes);
     tcase_add_test(tc, digests_see_what_is_computed);
     tcase_add_test(tc, what_load_refuses_is_not_saved);

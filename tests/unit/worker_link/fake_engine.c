@@ -217,7 +217,7 @@ bool lac_engine_shadow_step(lac_engine *engine, lac_engine_shadow *out, lac_stat
         abort();
     usleep(2000);
     *status = LAC_OK;
-    *out = (lac_engine_shadow){engine->shadow_tokens, 0.5, 0.75};
+    *out = (lac_engine_shadow){.tokens = engine->shadow_tokens, .kl_mean = 0.5, .top1_agree = 0.75};
     return --engine->shadow_left == 0;
 }
 

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
     SRunner *runner = srunner_create(suite_session());
     srunner_add_suite(runner, suite_tasks());
     srunner_add_suite(runner, suite_report());
+    srunner_add_suite(runner, suite_canary());
     srunner_add_suite(runner, suite_link());
     srunner_add_suite(runner, suite_rank());
     srunner_run_all(runner, CK_NORMAL);

@@ -6,6 +6,7 @@
 Suite *suite_session(void);
 Suite *suite_tasks(void);
 Suite *suite_report(void);
+Suite *suite_canary(void);
 Suite *suite_link(void);
 Suite *suite_rank(void);
 

@@ -11,11 +11,14 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "link/report.h"
+#include "plan/plan.h"
 
 typedef struct lac_runner lac_runner;
 
 typedef struct {
     lac_engine_options engine;
+    const lac_plan *plan; /* whose canaries are scored when there is nothing else to do; NULL: none;
+                             outlives it */
     size_t commands_max; /* commands in the ring at once */
     size_t reports_max;  /* reports not yet given back; when all are out the engine waits */
     /* Called on the engine thread when a report is ready, and when its state changed. Must not

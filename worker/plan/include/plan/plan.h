@@ -4,7 +4,7 @@
  * from any. Must not know requests, engines or how a class was found.
  *
  * The file:
- *   {"format": "lacuna-plan", "version": 1,
+ *   {"format": "lacuna-plan", "version": 1 | 2,
  *    "model": {"name", "digest", "layers", "hidden"},
  *    "patches": null | {"file": "<stem>.patches-<first 8 hex digits>.gguf", "sha256"},
  *    "classes": [{"name", "scope": "request"|"decode", "mask": "A7,A25", "notes"?,
@@ -12,7 +12,8 @@
  *          "certificate": {"kl_mean", "kl_upper", "kl_p95", "top1", "cost_saved", "data",
  *                          "documents", "requests", "tokens", "method", "date"},
  *          "checks"?: [{"name", "full", "class", "bound"}]}, …},
- *       "patches"?: [{"unit": "A7", "rank": 32}]}, …]}
+ *       "patches"?: [{"unit": "A7", "rank": 32}]}, …],
+ *    "canaries"?: {"structured": ["text", …], …}}
  * A field that is not listed is refused by name: what is not understood may matter.
  *
  * The companion: tensors patch.<class>.<unit>.down [hidden × rank] and .up [rank × hidden] in
@@ -29,8 +30,9 @@
 #include "base/status.h"
 #include "model/model.h"
 
-/* A change of the format raises VERSION; the one before it is still read. */
-enum { LAC_PLAN_VERSION = 1, LAC_PLAN_VERSION_OLDEST = 1 };
+/* A change of the format raises VERSION; the one before it is still read. A plan is written in the
+ * oldest version that can say what it holds: 2 came with canaries. */
+enum { LAC_PLAN_VERSION = 2, LAC_PLAN_VERSION_OLDEST = 1 };
 
 /* A score of the class beside full's: a task, or a robustness check. Higher is better. */
 typedef struct {
@@ -57,12 +59,20 @@ typedef struct {
     lac_digest digest; /* lac_class_digest(); hint: lac_class_hint() */
 } lac_plan_class;
 
+/* Texts of one input type that every class of the type is scored on again and again while it
+ * serves. */
+typedef struct {
+    uint32_t count;
+    char *texts[LAC_PLAN_CANARIES_MAX]; /* UTF-8, NUL-ended; the plan's */
+} lac_plan_canaries;
+
 typedef struct {
     char model_name[LAC_MODEL_NAME_MAX + 1];
     lac_digest model_digest;
     uint32_t layers, hidden;
     uint32_t classes_count; /* < LAC_CLASSES_MAX; class i here is an engine's class i + 1 */
     lac_plan_class classes[LAC_CLASSES_MAX - 1];
+    lac_plan_canaries canaries[LAC_INPUT_TYPES];
     lac_digest patches_digest; /* of the companion's bytes; zeros when there is none */
 } lac_plan;
 
@@ -93,6 +103,10 @@ lac_status lac_plan_patch_set(lac_plan *plan, lac_plan_class *class, uint32_t un
 void lac_plan_serve_set(lac_plan_class *class, lac_input_type type, lac_tier tier,
                         const lac_certificate *certificate, const lac_plan_check *checks,
                         uint32_t checks_count);
+/* Copies the text. LAC_EINVAL: empty, longer than LAC_PLAN_CANARY_BYTES_MAX, no UTF-8, a NUL in it;
+ * LAC_ETOOBIG: one more than LAC_PLAN_CANARIES_MAX. */
+lac_status lac_plan_canary_add(lac_plan *plan, lac_input_type type, const char *text, size_t length,
+                               lac_error *err);
 /* Sets each class's digest (load and save do it too). */
 void lac_plan_digest(lac_plan *plan);
 /* The rules that load applies: what passes can be read back. */
