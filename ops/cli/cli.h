@@ -37,6 +37,13 @@ int cli_feedback(int argc, char **argv, const char *endpoint);
 int cli_path(int argc, char **argv, const char *endpoint);
 int cli_jobs(int argc, char **argv, const char *endpoint);
 int cli_plan(int argc, char **argv, const char *endpoint);
+int cli_cost(int argc, char **argv, const char *endpoint);
+
+/* ---- path_label.c ---- */
+
+/* `lacuna path label`: writes INPUT.paths beside the set, or with `check` compares with it:
+ * CLI_FAILED and a line each when labels changed. */
+int cli_path_label(const char *endpoint, const char *input, bool check);
 
 /* ---- status.c ---- */
 

@@ -16,6 +16,7 @@ static const cli_command commands[] = {
     {"feedback", "ID good|bad", "say of an answer whether it was good", cli_feedback},
     {"keys", "new | api", "make keys for coordinators, workers and clients", cli_keys},
     {"path", "explain | force", "how a prompt is judged, and which class it gets", cli_path},
+    {"cost", "--prices F", "what traffic costs, and what leaving parts out saves", cli_cost},
     {"plan", "show", "the classes that are known, with certificates and guards", cli_plan},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

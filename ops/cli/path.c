@@ -135,33 +135,43 @@ static bool parse_request(const char *word, unsigned long long *out)
 
 int cli_path(int argc, char **argv, const char *endpoint)
 {
-    bool json = false;
-    const char *request = NULL;
+    bool json = false, check = false;
+    const char *request = NULL, *input = NULL;
     const cli_option options[] = {
+        {.name = "check", .help = "label: compare with the labels that are there", .out = &check},
+        {"input", "FILE", "label: a prompt set, JSONL of {\"id\", \"text\" or \"messages\"}",
+         CLI_TEXT, &input, 0, 0},
         {.name = "json", .help = "print it as JSON", .out = &json},
         {"request", "ID", "explain how a request of lately was judged, instead of a prompt",
          CLI_TEXT, &request, 0, 0}};
-    const cli_spec spec = {"path",
-                           "explain PROMPT | explain - | explain --request ID | force CLASS",
-                           "Shows how the coordinator judges a prompt (- reads it from standard "
-                           "input): its features, the\ninput type and the steps of the tree that "
-                           "led there, the task its words name, the\nfingerprint, and the class "
-                           "with the reason for it. The prompt is not served.\n"
-                           "`force` runs every request as one class, certified or not (\"off\" "
-                           "ends it), where the\ncoordinator was started with --allow-force.\n",
-                           options, 2};
+    const cli_spec spec = {
+        "path",
+        "explain PROMPT | explain - | explain --request ID | force CLASS | label --input FILE",
+        "Shows how the coordinator judges a prompt (- reads it from standard "
+        "input): its features, the\ninput type and the steps of the tree that "
+        "led there, the task its words name, the\nfingerprint, and the class "
+        "with the reason for it. The prompt is not served.\n"
+        "`force` runs every request as one class, certified or not (\"off\" "
+        "ends it), where the\ncoordinator was started with --allow-force.\n"
+        "`label` writes type and class of every prompt of a set into FILE.paths; with "
+        "--check it\nsays which have changed and fails if any has.\n",
+        options, sizeof options / sizeof *options};
     const char *words[2];
     size_t count;
     int code = cli_parse(&spec, argc, argv, &endpoint, words, 2, &count);
     if (code >= 0)
         return code;
+    if (count == 1 && !strcmp(words[0], "label") && input && !request && !json)
+        return cli_path_label(endpoint, input, check);
+    if (input || check)
+        return cli_misuse("path", "--input FILE and --check go with label alone");
     bool force = count == 2 && !strcmp(words[0], "force");
     question q = {.force = force ? words[1] : NULL};
     if (force && !request)
         return ask(endpoint, &q, json);
     if (!count || strcmp(words[0], "explain") != 0 || (count == 2) == (request != NULL))
         return cli_misuse("path", "allowed: explain PROMPT, explain -, explain --request ID, "
-                                  "force CLASS, force off");
+                                  "force CLASS, force off, label --input FILE");
     if (!request)
         return explain(endpoint, words[1], json);
     if (!parse_request(request, &q.request))
