@@ -122,4 +122,4 @@ def parts_stopped():
     loss("1x2", signal.SIGSTOP)
 
 
-main(same_text, another_plan)
+main(same_text, another_plan, pipeline_killed, pipeline_stopped, parts_killed, parts_stopped)
