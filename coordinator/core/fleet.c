@@ -441,22 +441,15 @@ void lac__fleet_create(lac_core *core)
     if (f->options.slots_per_group <= 0)
         f->options.slots_per_group = 16;
     f->policy = lac_scaler_policy_default(options->start_min, options->start_max);
-    f->wanted = lac_metrics_series(core->metrics, LAC_METRIC_GAUGE, "lacuna_fleet_groups_wanted",
-                                   "Groups the launcher is asked for.", "");
-    f->need = lac_metrics_series(core->metrics, LAC_METRIC_GAUGE, "lacuna_fleet_groups_needed",
-                                 "Groups by the scaler's formula, before windows.", "");
-    f->starts = lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_fleet_starts_total",
-                                   "Groups ordered from the launcher.", "");
-    f->failures =
-        lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_fleet_bad_starts_total",
-                           "Groups that did not come up or did not last.", "");
+    f->wanted = lac_metrics_get(core->metrics, LAC_M_FLEET_WANTED, "");
+    f->need = lac_metrics_get(core->metrics, LAC_M_FLEET_NEEDED, "");
+    f->starts = lac_metrics_get(core->metrics, LAC_M_FLEET_STARTS, "");
+    f->failures = lac_metrics_get(core->metrics, LAC_M_FLEET_BAD_STARTS, "");
     for (int i = 0; i < LAC_SCALER_REASONS; i++) {
         char labels[64];
         snprintf(labels, sizeof labels, "reason=\"%s\"",
                  lac_scaler_reason_name((lac_scaler_reason)i));
-        f->reasons[i] =
-            lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_scaler_decisions_total",
-                               "Decisions of the autoscaler by reason.", labels);
+        f->reasons[i] = lac_metrics_get(core->metrics, LAC_M_SCALER_DECISIONS, labels);
     }
 }
 

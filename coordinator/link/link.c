@@ -206,15 +206,10 @@ static lac_status open_side(lac_link *link, lac_plane plane, lac_wire *wire, uv_
     const char *labels = workers ? "plane=\"worker\"" : "plane=\"client\"";
     side->link = link;
     side->plane = plane;
-    side->bad_frames = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_bad_frames_total",
-                                          "Frames that did not decode.", labels);
-    side->ignored =
-        lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_ignored_frames_total",
-                           "Frames of connections that sent too many bad ones.", labels);
-    side->busy = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_send_busy_total",
-                                    "Sends that found the peer's queue full.", labels);
-    side->denied = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_denied_messages_total",
-                                      "Messages that their sender's key does not allow.", labels);
+    side->bad_frames = lac_metrics_get(metrics, LAC_M_BAD_FRAMES, labels);
+    side->ignored = lac_metrics_get(metrics, LAC_M_IGNORED_FRAMES, labels);
+    side->busy = lac_metrics_get(metrics, LAC_M_SEND_BUSY, labels);
+    side->denied = lac_metrics_get(metrics, LAC_M_DENIED_MESSAGES, labels);
     lac_socket_events events = {.arg = side, .message = on_message, .bad = on_bad, .lost = on_lost};
     return lac_socket_open(wire, loop,
                            workers ? LAC_SOCKET_LISTEN_WORKERS : LAC_SOCKET_LISTEN_CLIENTS,

@@ -16,6 +16,31 @@ enum { BOUNDS_MAX = 32, LABELS_MAX = 1024, SERIES_MAX_MAX = 1 << 20 };
 /* Seconds: from a fast token to a slow answer. */
 static const double default_bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                         0.25,  0.5,    1,     2.5,  5,     10,   30};
+static const double long_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+                                     2.5,   5,    10,    30,   60,  120,  300, 600};
+static const double short_bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                      0.1,   0.25,   0.5,   1,    2.5,   10};
+
+/* ---- the list ---- */
+
+typedef enum { COUNTER, GAUGE, LONG, SHORT } listed_kind;
+
+static const struct {
+    listed_kind kind;
+    const char *name, *help;
+    size_t series_max;
+} listed[LAC_M_COUNT] = {
+#define LAC_METRIC_ROW(id, kind, name, labels, max, panel, help) {kind, name, help, max},
+    LAC_METRIC_LIST(LAC_METRIC_ROW)
+#undef LAC_METRIC_ROW
+};
+
+static lac_metric_kind kind_of(lac_metric_id id)
+{
+    return listed[id].kind == COUNTER ? LAC_METRIC_COUNTER
+           : listed[id].kind == GAUGE ? LAC_METRIC_GAUGE
+                                      : LAC_METRIC_HISTOGRAM;
+}
 
 typedef struct family family;
 
@@ -33,6 +58,7 @@ struct family {
     lac_metric_kind kind;
     const double *bounds;
     size_t bounds_count;
+    size_t series_max, series_count; /* its own bound; 0 = the registry's alone */
     lac_metric *first, *last;
     family *next;
 };
@@ -56,8 +82,8 @@ lac_metrics *lac_metrics_create(size_t series_max)
     metrics->series_max = series_max;
     metrics->table_mask = size - 1;
     metrics->table = lac_alloc(size, sizeof(*metrics->table));
-    metrics->overflow_family.name = "lacuna_metrics_overflow_total";
-    metrics->overflow_family.help = "Updates of series that found no room in the registry.";
+    metrics->overflow_family.name = listed[LAC_M_OVERFLOW].name;
+    metrics->overflow_family.help = listed[LAC_M_OVERFLOW].help;
     metrics->overflow_family.kind = LAC_METRIC_COUNTER;
     metrics->overflow.family = &metrics->overflow_family;
     return metrics;
@@ -125,7 +151,7 @@ static family *family_get(lac_metrics *metrics, lac_metric_kind kind, const char
 
 static lac_metric *series_get(lac_metrics *metrics, lac_metric_kind kind, const char *name,
                               const char *help, const char *labels, const double *bounds,
-                              size_t bounds_count)
+                              size_t bounds_count, size_t series_max)
 {
     if (strlen(labels) > LABELS_MAX)
         return &metrics->overflow;
@@ -138,6 +164,11 @@ static lac_metric *series_get(lac_metrics *metrics, lac_metric_kind kind, const 
         return &metrics->overflow;
     family *f = family_get(metrics, kind, name, help, bounds, bounds_count);
     LAC_ASSERT(f->kind == kind);
+    if (f->first == NULL)
+        f->series_max = series_max;
+    if (f->series_max > 0 && f->series_count == f->series_max)
+        return &metrics->overflow;
+    f->series_count++;
     lac_metric *metric = lac_alloc(1, sizeof(*metric));
     metric->family = f;
     metric->labels = lac_strndup(labels, strlen(labels));
@@ -157,7 +188,16 @@ lac_metric *lac_metrics_series(lac_metrics *metrics, lac_metric_kind kind, const
                                const char *help, const char *labels)
 {
     return series_get(metrics, kind, name, help, labels, default_bounds,
-                      sizeof(default_bounds) / sizeof(default_bounds[0]));
+                      sizeof(default_bounds) / sizeof(default_bounds[0]), 0);
+}
+
+lac_metric *lac_metrics_get(lac_metrics *metrics, lac_metric_id id, const char *labels)
+{
+    bool is_long = listed[id].kind == LONG;
+    size_t count = is_long ? sizeof(long_bounds) / sizeof(long_bounds[0])
+                           : sizeof(short_bounds) / sizeof(short_bounds[0]);
+    return series_get(metrics, kind_of(id), listed[id].name, listed[id].help, labels,
+                      is_long ? long_bounds : short_bounds, count, listed[id].series_max);
 }
 
 lac_metric *lac_metrics_histogram(lac_metrics *metrics, const char *name, const char *help,
@@ -166,7 +206,7 @@ lac_metric *lac_metrics_histogram(lac_metrics *metrics, const char *name, const 
     LAC_ASSERT(bounds_count >= 1 && bounds_count <= BOUNDS_MAX);
     for (size_t i = 1; i < bounds_count; i++)
         LAC_ASSERT(bounds[i - 1] < bounds[i]);
-    return series_get(metrics, LAC_METRIC_HISTOGRAM, name, help, labels, bounds, bounds_count);
+    return series_get(metrics, LAC_METRIC_HISTOGRAM, name, help, labels, bounds, bounds_count, 0);
 }
 
 /* The overflow series takes any kind of update and counts it; its labels are NULL. */
@@ -248,11 +288,10 @@ static void render_number(lac_buf *out, double value)
 }
 
 /* One sample line; `suffix` goes after the name, `bound` (or NULL) becomes the le label. */
-static void render_sample(lac_buf *out, const lac_metric *metric, const char *suffix,
-                          const double *bound, double value)
+static void render_line(lac_buf *out, const char *name, const char *suffix, const char *labels,
+                        const double *bound, double value)
 {
-    const char *labels = metric->labels != NULL ? metric->labels : "";
-    lac_buf_printf(out, "%s%s", metric->family->name, suffix);
+    lac_buf_printf(out, "%s%s", name, suffix);
     if (labels[0] != '\0' || bound != NULL) {
         lac_buf_printf(out, "{%s", labels);
         if (bound != NULL) {
@@ -265,6 +304,13 @@ static void render_sample(lac_buf *out, const lac_metric *metric, const char *su
     lac_buf_text(out, " ");
     render_number(out, value);
     lac_buf_text(out, "\n");
+}
+
+static void render_sample(lac_buf *out, const lac_metric *metric, const char *suffix,
+                          const double *bound, double value)
+{
+    const char *labels = metric->labels != NULL ? metric->labels : "";
+    render_line(out, metric->family->name, suffix, labels, bound, value);
 }
 
 static void render_histogram(lac_buf *out, const lac_metric *metric)
@@ -281,11 +327,11 @@ static void render_histogram(lac_buf *out, const lac_metric *metric)
     render_sample(out, metric, "_count", NULL, (double)metric->count);
 }
 
-static void render_head(lac_buf *out, const family *f)
+static void render_head(lac_buf *out, lac_metric_kind kind, const char *name, const char *help)
 {
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
-    lac_buf_printf(out, "# HELP %s ", f->name);
-    for (const char *p = f->help; *p != '\0'; p++) {
+    lac_buf_printf(out, "# HELP %s ", name);
+    for (const char *p = help; *p != '\0'; p++) {
         if (*p == '\\')
             lac_buf_text(out, "\\\\");
         else if (*p == '\n')
@@ -293,13 +339,29 @@ static void render_head(lac_buf *out, const family *f)
         else
             lac_buf_add(out, p, 1);
     }
-    lac_buf_printf(out, "\n# TYPE %s %s\n", f->name, kinds[f->kind]);
+    lac_buf_printf(out, "\n# TYPE %s %s\n", name, kinds[kind]);
+}
+
+size_t lac_metric_series_max(lac_metric_id id)
+{
+    return listed[id].series_max;
+}
+
+void lac_metric_head(lac_buf *out, lac_metric_id id)
+{
+    render_head(out, kind_of(id), listed[id].name, listed[id].help);
+}
+
+void lac_metric_sample(lac_buf *out, lac_metric_id id, const char *labels, double value)
+{
+    LAC_ASSERT(kind_of(id) != LAC_METRIC_HISTOGRAM);
+    render_line(out, listed[id].name, "", labels, NULL, value);
 }
 
 void lac_metrics_render(const lac_metrics *metrics, lac_buf *out)
 {
     for (const family *f = metrics->first; f != NULL; f = f->next) {
-        render_head(out, f);
+        render_head(out, f->kind, f->name, f->help);
         for (const lac_metric *m = f->first; m != NULL; m = m->next) {
             if (f->kind == LAC_METRIC_HISTOGRAM)
                 render_histogram(out, m);
@@ -308,7 +370,7 @@ void lac_metrics_render(const lac_metrics *metrics, lac_buf *out)
         }
     }
     if (metrics->overflow.value > 0) {
-        render_head(out, &metrics->overflow_family);
+        lac_metric_head(out, LAC_M_OVERFLOW);
         render_sample(out, &metrics->overflow, "", NULL, metrics->overflow.value);
     }
 }

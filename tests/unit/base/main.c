@@ -23,7 +23,8 @@ int main(void)
         suite_class,        suite_class_facts, suite_clock, suite_config, suite_digest,
         suite_group_config, suite_log,         suite_mask,  suite_mem,    suite_metric,
         suite_msg,          suite_parts,       suite_ring,  suite_rng,    suite_sampling,
-        suite_status,       suite_tensor,      suite_text};
+        suite_status,       suite_tensor,      suite_text,
+        suite_metric_list};
     SRunner *runner = srunner_create(NULL);
     for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)
         srunner_add_suite(runner, suites[i]());

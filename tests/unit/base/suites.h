@@ -14,6 +14,7 @@ Suite *suite_log(void);
 Suite *suite_mask(void);
 Suite *suite_mem(void);
 Suite *suite_metric(void);
+Suite *suite_metric_list(void);
 Suite *suite_msg(void);
 Suite *suite_parts(void);
 Suite *suite_ring(void);
