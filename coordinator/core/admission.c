@@ -53,7 +53,7 @@ static bool sensible(lac_core *core, const lac_submit *submit, lac__refusal *out
     lac_status status;
     if (lac__path_refuses(core, submit, why, &status))
         return no(out, LAC__OUTCOME_INVALID, status, 0, "%s", why);
-    uint32_t quarantine_ms = lac__poison_quarantined_ms(core, lac__poison_content(core, submit));
+    uint32_t quarantine_ms = lac__poison_quarantined_ms(core, core->facts->content);
     if (!quarantine_ms)
         return true;
     lac_metric_add(core->meters.quarantined, 1);
@@ -67,16 +67,19 @@ static bool room(lac_core *core, const lac__stream_key *key, const lac__tenant *
                  const lac_submit *submit, uint64_t tokens, lac__refusal *out)
 {
     uint32_t retry_ms = lac__queue_retry_ms(core);
-    if (lac__queue_admit(core, key, tokens) != LAC_OK)
+    if (lac__queue_admit(core, key, tokens) != LAC_OK) {
+        lac_metric_add(core->meters.shed[LAC__SHED_QUEUE], 1);
         return no(out, LAC__OUTCOME_BUSY, LAC_BUSY, retry_ms,
                   "the queue is full: %zu requests (limit %u), %llu estimated tokens (limit %llu)",
                   core->queue.count, core->options.queue_max,
                   (unsigned long long)core->queue_tokens,
                   (unsigned long long)core->options.queue_tokens_max);
+    }
     int32_t priority = lac__tenant_priority(tenant, submit);
     uint64_t wait_ms = submit->deadline_ms ? lac__queue_wait_ms(core, tenant, priority) : 0;
     if (wait_ms > submit->deadline_ms) {
         lac_metric_add(core->meters.sheds, 1);
+        lac_metric_add(core->meters.shed[LAC__SHED_DEADLINE], 1);
         uint64_t over_ms = wait_ms - submit->deadline_ms;
         if (over_ms < LAC__SHED_MIN_MS)
             over_ms = LAC__SHED_MIN_MS;
@@ -86,14 +89,18 @@ static bool room(lac_core *core, const lac__stream_key *key, const lac__tenant *
                   "the wait is about %llu ms, deadline_ms is %u", (unsigned long long)wait_ms,
                   submit->deadline_ms);
     }
-    if (HASH_COUNT(core->by_id) >= LAC_REQUESTS_MAX - LAC__REFUSALS_KEPT)
+    if (HASH_COUNT(core->by_id) >= LAC_REQUESTS_MAX - LAC__REFUSALS_KEPT) {
+        lac_metric_add(core->meters.shed[LAC__SHED_RECORDS], 1);
         return no(out, LAC__OUTCOME_BUSY, LAC_BUSY, retry_ms,
                   "%d requests are tracked already, which is the limit",
                   LAC_REQUESTS_MAX - LAC__REFUSALS_KEPT);
-    if (!lac__record_memory_left(core, tokens * 4))
+    }
+    if (!lac__record_memory_left(core, tokens * 4)) {
+        lac_metric_add(core->meters.shed[LAC__SHED_MEMORY], 1);
         return no(out, LAC__OUTCOME_BUSY, LAC_BUSY, retry_ms,
                   "the memory for requests (%llu bytes) is spent",
                   (unsigned long long)core->options.bytes_max);
+    }
     return true;
 }
 

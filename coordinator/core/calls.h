@@ -215,6 +215,8 @@ void lac__router_reconcile(lac__group *group, const lac_heartbeat *beat);
 /* ---- prefix.c, cost.c ---- */
 
 void lac__prefix_take(uint64_t seed, const lac_prompt *prompt, lac__prefix *out);
+/* The same chain for something that keeps its own cache: equal beginnings stay equal. */
+void lac__prefix_salt(const lac__prefix *chain, uint64_t salt, lac__prefix *out);
 void lac__prefix_remember(lac__prefix_table *table, const lac__prefix *prefix, uint64_t now_ms);
 /* How many leading blocks the table has had within LAC_PREFIX_MS. */
 uint32_t lac__prefix_hit(const lac__prefix_table *table, const lac__prefix *prefix,
@@ -340,7 +342,7 @@ void lac__path_reported(lac_core *core, lac__request *request, const lac_run_acc
 /* For the client; its mask lives as long as the request. */
 void lac__path_account(const lac__request *request, lac_run_account *out);
 /* Counts it and keeps what may be asked for. */
-void lac__path_ended(lac_core *core, lac__request *request);
+void lac__path_ended(lac_core *core, lac__request *request, lac__outcome outcome);
 lac_input_type lac__path_input(const lac__fingerprint *fingerprint);
 double lac__path_shadow_share(lac_core *core, const lac__request *request);
 /* Says how a prompt would be judged; keeps nothing of it. */
@@ -369,8 +371,23 @@ void lac__guards_tick(lac_core *core);
 void lac__plan_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream);
 void lac__plan_force(lac_core *core, lac_plane plane, uint64_t peer, const lac_path_force *force);
 
+/* ---- sight.c ---- */
+
+/* A class was chosen for it: what that promises. */
+void lac__sight_chosen(lac_core *core, lac__request *request);
+/* `count` tokens of it came: before they are counted as accepted. */
+void lac__sight_tokens(lac_core *core, lac__request *request, uint32_t count);
+/* It ended: what it did is held against what its class promised. Before it leaves its group. */
+void lac__sight_ended(lac_core *core, lac__request *request, lac__outcome outcome);
+void lac__sight_tick(lac_core *core, uint32_t lag_ms);
+/* All that is watched. */
+uint32_t lac__sight_checks(lac_core *core, lac_check out[LAC_CHECKS_MAX]);
+/* The newest first. */
+uint32_t lac__sight_decided(const lac_core *core, lac_decided out[LAC_DECIDED_MAX]);
+
 /* ---- status.c, meters.c ---- */
 
+const char *lac__outcome_name(lac__outcome outcome); /* "stop" */
 void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream);
 void lac__meters_create(lac_core *core);
 void lac__meters_tick(lac_core *core);

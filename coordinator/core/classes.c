@@ -8,32 +8,27 @@
 
 /* ---- records ---- */
 
-static lac_metric *series(lac_core *core, lac_metric_kind kind, const char *name, const char *help,
-                          const lac__class *class)
+static lac_metric *series(lac_core *core, lac_metric_id id, const lac__class *class)
 {
     lac_buf labels = {0};
     lac_metric_label(&labels, "model", class->model->name);
     lac_metric_label(&labels, "class", class->facts.name);
-    lac_metric *metric = lac_metrics_series(core->metrics, kind, name, help, labels.data);
+    lac_metric *metric = lac_metrics_get(core->metrics, id, labels.data);
     lac_buf_free(&labels);
     return metric;
 }
 
 static void make_meters(lac_core *core, lac__class *class)
 {
-    class->requests_total = series(core, LAC_METRIC_COUNTER, "lacuna_class_requests_total",
-                                   "Requests that ended, by the class they ran as.", class);
-    class->tokens_total = series(core, LAC_METRIC_COUNTER, "lacuna_class_tokens_total",
-                                 "Output tokens, by the class they were made as.", class);
-    lac_metric_set(series(core, LAC_METRIC_GAUGE, "lacuna_class_active_layers",
-                          "Layers of which a class runs at least one unit.", class),
-                   class->facts.active_layers);
-    lac_metric_set(series(core, LAC_METRIC_GAUGE, "lacuna_class_skip_rate",
-                          "Units a class leaves out, of all.", class),
-                   (double)class->facts.skip_rate);
-    lac_metric_set(series(core, LAC_METRIC_GAUGE, "lacuna_class_cost_skip_rate",
-                          "The same, weighed by cost.", class),
-                   (double)class->facts.cost_skip_rate);
+    const lac_class_facts *facts = &class->facts;
+    class->requests_total = series(core, LAC_M_CLASS_REQUESTS, class);
+    class->tokens_total = series(core, LAC_M_CLASS_TOKENS, class);
+    class->duration = series(core, LAC_M_PATH_DURATION, class);
+    class->itl = series(core, LAC_M_PATH_ITL, class);
+    class->kv_saved = series(core, LAC_M_CLASS_KV_SAVED, class);
+    lac_metric_set(series(core, LAC_M_CLASS_ACTIVE_LAYERS, class), facts->active_layers);
+    lac_metric_set(series(core, LAC_M_CLASS_SKIP_RATE, class), (double)facts->skip_rate);
+    lac_metric_set(series(core, LAC_M_CLASS_COST_SKIP_RATE, class), (double)facts->cost_skip_rate);
 }
 
 static lac__class *class_create(lac_core *core, lac__model *model, const lac_class_facts *facts)

@@ -143,6 +143,13 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
         core->start_ms = now_ms;
     }
     core->steps++;
+    lac_prompt_facts facts;
+    core->facts = event->facts;
+    if (event->kind == LAC_EVENT_MESSAGE && event->msg->envelope.type == LAC_MSG_SUBMIT &&
+        event->plane != LAC_PLANE_WORKER && !core->facts) {
+        lac_core_prompt_facts(core, &event->msg->body.submit, &facts);
+        core->facts = &facts;
+    }
     switch (event->kind) {
     case LAC_EVENT_MESSAGE:
         if (event->plane == LAC_PLANE_WORKER)
@@ -165,9 +172,11 @@ void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event)
         lac__guards_tick(core);
         lac__brownout_tick(core);
         lac__fleet_tick(core);
+        lac__sight_tick(core, event->lag_ms);
         core->pump = true;
         break;
     }
+    core->facts = NULL;
     /* Sending may reveal that a peer is gone, which moves requests, which sends again. Each round
      * takes at least one group or client away, so this ends. */
     do {

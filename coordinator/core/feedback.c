@@ -11,16 +11,15 @@ static const char *arm_of(bool masked, bool eligible)
     return masked ? "masked" : eligible ? "control" : "full";
 }
 
-static lac_metric *series(lac_core *core, const char *name, const char *help,
-                          const char *class_name, const char *arm, const char *verdict)
+static lac_metric *series(lac_core *core, lac_metric_id id, const char *class_name, const char *arm,
+                          const char *verdict)
 {
     lac_buf labels = {.cap = 512};
     lac_metric_label(&labels, "class", class_name);
     lac_metric_label(&labels, "arm", arm);
     if (verdict)
         lac_metric_label(&labels, "verdict", verdict);
-    lac_metric *found =
-        lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, name, help, labels.data);
+    lac_metric *found = lac_metrics_get(core->metrics, id, labels.data);
     lac_buf_free(&labels);
     return found;
 }
@@ -30,10 +29,8 @@ void lac__feedback_left(lac_core *core, const lac__request *r)
     if (!r->decided || !r->accepted_count)
         return;
     const char *arm = arm_of(r->class != NULL, r->eligible);
-    lac_metric_add(series(core, "lacuna_abandoned_total",
-                          "Requests whose client left after the first token and before the end.",
-                          r->class ? r->class->facts.name : "full", arm, NULL),
-                   1);
+    const char *class_name = r->class ? r->class->facts.name : "full";
+    lac_metric_add(series(core, LAC_M_ABANDONED, class_name, arm, NULL), 1);
 }
 
 static lac__kept_path *find(lac_core *core, uint64_t request, const char *tenant)
@@ -58,8 +55,8 @@ lac_status lac_core_feedback(lac_core *core, const char *tenant, uint64_t reques
         return lac_fail(err, LAC_EEXIST, "request %llu was judged already",
                         (unsigned long long)request);
     k->judged = true;
-    lac_metric_add(series(core, "lacuna_feedback_total", "What clients said of answers.",
-                          k->class_name, arm_of(k->masked, k->eligible), good ? "good" : "bad"),
+    lac_metric_add(series(core, LAC_M_FEEDBACK, k->class_name, arm_of(k->masked, k->eligible),
+                          good ? "good" : "bad"),
                    1);
     return LAC_OK;
 }

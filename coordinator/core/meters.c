@@ -1,20 +1,21 @@
-/* The core's metrics: names, help texts and the gauges that are set at each tick. */
+/* The core's metrics (named in base/metric_list.h) and the gauges that are set at each tick. */
 #include "state.h"
 
-static const double seconds_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-                                        2.5,   5,    10,    30,   60,  120,  300, 600};
-enum { LAC__BOUNDS = sizeof seconds_bounds / sizeof *seconds_bounds };
+#include <stdio.h>
 
-static const char *const outcome_labels[LAC__OUTCOMES] = {
-    [LAC__OUTCOME_STOP] = "outcome=\"stop\"",
-    [LAC__OUTCOME_LENGTH] = "outcome=\"length\"",
-    [LAC__OUTCOME_CANCEL] = "outcome=\"cancel\"",
-    [LAC__OUTCOME_ERROR] = "outcome=\"error\"",
-    [LAC__OUTCOME_BUSY] = "outcome=\"busy\"",
-    [LAC__OUTCOME_NOBODY] = "outcome=\"nobody\"",
-    [LAC__OUTCOME_DEADLINE] = "outcome=\"deadline\"",
-    [LAC__OUTCOME_INVALID] = "outcome=\"invalid\"",
-    [LAC__OUTCOME_LOST] = "outcome=\"lost\"",
+static const char *const outcome_names[LAC__OUTCOMES] = {
+    [LAC__OUTCOME_STOP] = "stop",         [LAC__OUTCOME_LENGTH] = "length",
+    [LAC__OUTCOME_CANCEL] = "cancel",     [LAC__OUTCOME_ERROR] = "error",
+    [LAC__OUTCOME_BUSY] = "busy",         [LAC__OUTCOME_NOBODY] = "nobody",
+    [LAC__OUTCOME_DEADLINE] = "deadline", [LAC__OUTCOME_INVALID] = "invalid",
+    [LAC__OUTCOME_LOST] = "lost",
+};
+
+static const char *const shed_labels[LAC__SHEDS] = {
+    [LAC__SHED_QUEUE] = "reason=\"queue\"",
+    [LAC__SHED_DEADLINE] = "reason=\"deadline\"",
+    [LAC__SHED_RECORDS] = "reason=\"records\"",
+    [LAC__SHED_MEMORY] = "reason=\"memory\"",
 };
 
 static const char *const state_labels[LAC__GROUP_STATES] = {
@@ -43,87 +44,63 @@ static const char *const quota_labels[LAC__QUOTAS] = {
     [LAC__QUOTA_DENIED] = "quota=\"denied\"",
 };
 
-static lac_metric *counter(lac_core *core, const char *name, const char *help, const char *labels)
+static lac_metric *metric(lac_core *core, lac_metric_id id, const char *labels)
 {
-    return lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, name, help, labels);
+    return lac_metrics_get(core->metrics, id, labels);
 }
 
-static lac_metric *gauge(lac_core *core, const char *name, const char *help, const char *labels)
+const char *lac__outcome_name(lac__outcome outcome)
 {
-    return lac_metrics_series(core->metrics, LAC_METRIC_GAUGE, name, help, labels);
-}
-
-static lac_metric *seconds(lac_core *core, const char *name, const char *help)
-{
-    return lac_metrics_histogram(core->metrics, name, help, "", seconds_bounds, LAC__BOUNDS);
+    return outcome_names[outcome];
 }
 
 void lac__meters_create(lac_core *core)
 {
     lac__meters *m = &core->meters;
-    for (int i = 0; i < LAC__OUTCOMES; i++)
-        m->requests[i] = counter(core, "lacuna_requests_total", "Requests by how they ended.",
-                                 outcome_labels[i]);
+    for (int i = 0; i < LAC__OUTCOMES; i++) {
+        char label[64];
+        snprintf(label, sizeof label, "outcome=\"%s\"", outcome_names[i]);
+        m->requests[i] = metric(core, LAC_M_REQUESTS, label);
+    }
     for (int i = LAC__GROUP_PROVISIONING; i < LAC__GROUP_STATES; i++)
-        m->groups[i] = gauge(core, "lacuna_groups", "Worker groups by state.", state_labels[i]);
+        m->groups[i] = metric(core, LAC_M_GROUPS, state_labels[i]);
     for (int i = 0; i < LAC__GROUP_EVENTS; i++)
-        m->verdicts[i] =
-            counter(core, "lacuna_group_verdicts_total",
-                    "State changes of groups by the event that caused them.", verdict_labels[i]);
-    m->routed = counter(core, "lacuna_routed_requests_total",
-                        "Requests that a row of the table sent to another model.", "");
-    m->brownouts = counter(core, "lacuna_brownouts_total", "Times a model became saturated.", "");
-    m->brownout = gauge(core, "lacuna_brownout", "Models that are saturated.", "");
-    m->browned = counter(core, "lacuna_brownout_requests_total",
-                         "Requests that ran as a deeper class than usual because of it.", "");
+        m->verdicts[i] = metric(core, LAC_M_VERDICTS, verdict_labels[i]);
+    m->routed = metric(core, LAC_M_ROUTED, "");
+    m->brownouts = metric(core, LAC_M_BROWNOUTS, "");
+    m->brownout = metric(core, LAC_M_BROWNOUT, "");
+    m->browned = metric(core, LAC_M_BROWNED, "");
     for (int i = 0; i < LAC__QUOTAS; i++)
-        m->quotas[i] =
-            counter(core, "lacuna_quota_refusals_total",
-                    "Requests that their tenant's quota or rules did not allow.", quota_labels[i]);
-    m->queue_requests = gauge(core, "lacuna_queue_requests", "Requests waiting centrally.", "");
-    m->queue_tokens =
-        gauge(core, "lacuna_queue_tokens", "Estimated prompt tokens waiting centrally.", "");
-    m->running = gauge(core, "lacuna_running_requests", "Requests at a worker group.", "");
-    m->given_up = counter(core, "lacuna_streams_given_up_total",
-                          "Streams whose clients took not even the word that they end.", "");
-    m->ttft = seconds(core, "lacuna_ttft_seconds", "From submit to the first token.");
-    m->queue_wait =
-        seconds(core, "lacuna_queue_wait_seconds", "From submit to the first dispatch.");
-    m->duration = seconds(core, "lacuna_request_seconds", "From submit to the end.");
-    m->cached_tokens = counter(core, "lacuna_cached_prompt_tokens_total",
-                               "Prompt tokens of them that a group's prefix cache had.", "");
-    m->prompt_tokens =
-        counter(core, "lacuna_prompt_tokens_total", "Prompt tokens of finished requests.", "");
-    m->output_tokens = counter(core, "lacuna_output_tokens_total", "Tokens accepted.", "");
-    m->sheds = counter(core, "lacuna_predicted_sheds_total",
-                       "Requests refused because they would wait beyond their deadline.", "");
-    m->freezes = counter(core, "lacuna_verdict_freezes_total",
-                         "Times so many groups vanished at once that none was declared dead.", "");
-    m->frozen = gauge(core, "lacuna_verdicts_frozen", "1 while no group is declared dead.", "");
-    m->breaker_opens =
-        counter(core, "lacuna_breaker_opens_total", "Times a group's breaker opened.", "");
-    m->breakers_open = gauge(core, "lacuna_breakers_open", "Groups whose breaker is open.", "");
-    m->budget_waits = counter(core, "lacuna_retry_budget_waits_total",
-                              "Moved requests that had to wait for the retry budget.", "");
-    m->forgiven = counter(core, "lacuna_crash_doubts_forgiven_total",
-                          "Requests whose group came back after its connection was lost.", "");
-    m->guarded = counter(core, "lacuna_guarded_requests_total",
-                         "Requests not moved because their content was near too many deaths.", "");
-    m->quarantined = counter(core, "lacuna_quarantine_refusals_total",
-                             "Requests refused because their content is in quarantine.", "");
-    m->quarantine_size = gauge(core, "lacuna_quarantined_contents", "Contents in quarantine.", "");
-    m->duplicates =
-        counter(core, "lacuna_duplicates_dropped_total", "Chunks that were taken before.", "");
-    m->stale = counter(core, "lacuna_stale_dropped_total",
-                       "Output of an old attempt or session, dropped.", "");
-    m->fenced =
-        counter(core, "lacuna_fenced_frames_total", "Frames of groups declared dead, dropped.", "");
-    m->protocol_errors = counter(core, "lacuna_protocol_errors_total",
-                                 "Messages that contradict what was agreed.", "");
-    m->moves = counter(core, "lacuna_retries_total",
-                       "Running requests taken off a group to go on elsewhere.", "");
-    m->reregisters =
-        counter(core, "lacuna_reregisters_total", "Frames answered by asking for a Hello.", "");
+        m->quotas[i] = metric(core, LAC_M_QUOTAS, quota_labels[i]);
+    m->queue_requests = metric(core, LAC_M_QUEUE_REQUESTS, "");
+    m->queue_tokens = metric(core, LAC_M_QUEUE_TOKENS, "");
+    m->running = metric(core, LAC_M_RUNNING, "");
+    m->given_up = metric(core, LAC_M_GIVEN_UP, "");
+    m->ttft = metric(core, LAC_M_TTFT, "");
+    m->queue_wait = metric(core, LAC_M_QUEUE_WAIT, "");
+    m->duration = metric(core, LAC_M_DURATION, "");
+    m->itl = metric(core, LAC_M_ITL, "");
+    for (int i = 0; i < LAC__SHEDS; i++)
+        m->shed[i] = metric(core, LAC_M_SHEDS, shed_labels[i]);
+    m->cached_tokens = metric(core, LAC_M_CACHED_TOKENS, "");
+    m->prompt_tokens = metric(core, LAC_M_PROMPT_TOKENS, "");
+    m->output_tokens = metric(core, LAC_M_OUTPUT_TOKENS, "");
+    m->sheds = metric(core, LAC_M_PREDICTED_SHEDS, "");
+    m->freezes = metric(core, LAC_M_FREEZES, "");
+    m->frozen = metric(core, LAC_M_FROZEN, "");
+    m->breaker_opens = metric(core, LAC_M_BREAKER_OPENS, "");
+    m->breakers_open = metric(core, LAC_M_BREAKERS_OPEN, "");
+    m->budget_waits = metric(core, LAC_M_BUDGET_WAITS, "");
+    m->forgiven = metric(core, LAC_M_FORGIVEN, "");
+    m->guarded = metric(core, LAC_M_GUARDED, "");
+    m->quarantined = metric(core, LAC_M_QUARANTINED, "");
+    m->quarantine_size = metric(core, LAC_M_QUARANTINE_SIZE, "");
+    m->duplicates = metric(core, LAC_M_DUPLICATES, "");
+    m->stale = metric(core, LAC_M_STALE, "");
+    m->fenced = metric(core, LAC_M_FENCED, "");
+    m->protocol_errors = metric(core, LAC_M_PROTOCOL_ERRORS, "");
+    m->moves = metric(core, LAC_M_RETRIES, "");
+    m->reregisters = metric(core, LAC_M_REREGISTERS, "");
 }
 
 void lac__meters_tick(lac_core *core)

@@ -111,6 +111,6 @@ void lac__models_choose(lac_core *core, lac__request *r)
     const char *target = lac__models_target(core, r->model);
     if (target != r->model)
         lac__copy_text(r->model, sizeof r->model, target);
-    lac__prefix_take(lac__tenant_prefix_seed(core, r), &r->prompt, &r->prefix);
+    lac__prefix_salt(&r->chain, lac__tenant_prefix_seed(core, r), &r->prefix);
     r->served = lac__models_named(core, r->model);
 }

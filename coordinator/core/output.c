@@ -59,6 +59,7 @@ static bool take_chunk(lac_core *core, lac__request *r, const lac_chunk *chunk)
         r->bare_pos = r->accepted_count;
     }
     bool suspect = lac__recovery_suspect(r);
+    lac__sight_tokens(core, r, chunk->tokens_count);
     if (!lac__record_accept(core, r, chunk->tokens, chunk->tokens_count)) {
         lac__record_refuse(core, r, LAC__OUTCOME_ERROR, LAC_ENOMEM, lac__queue_retry_ms(core),
                            "the coordinator's memory for answers (%llu bytes) is spent",

@@ -19,53 +19,42 @@ static const char *const hint_reasons[LAC__HINT_ENDS] = {
     [LAC__HINT_TRIPPED] = "tripped",   [LAC__HINT_DEVIATES] = "deviates",
 };
 
-static lac_metric *labelled(lac_core *core, lac_metric_kind kind, const char *name,
-                            const char *help, const char *key, const char *value)
+static lac_metric *labelled(lac_core *core, lac_metric_id id, const char *key, const char *value)
 {
     char label[64];
     snprintf(label, sizeof label, "%s=\"%s\"", key, value);
-    return lac_metrics_series(core->metrics, kind, name, help, label);
+    return lac_metrics_get(core->metrics, id, label);
 }
 
 void lac__path_meters(lac_core *core)
 {
+    static const char *const fell[LAC__FELL] = {"no_group", "no_room", "worker"};
     lac__path_meters_t *m = &core->path;
     for (int t = 0; t < LAC__TYPES; t++)
-        core->by_type[t] = labelled(core, LAC_METRIC_COUNTER, "lacuna_requests_by_type_total",
-                                    "Requests admitted, by the type of their input.", "type",
-                                    lac__type_name((lac__type)t));
+        core->by_type[t] = labelled(core, LAC_M_BY_TYPE, "type", lac__type_name((lac__type)t));
     for (int h = 0; h < LAC__HINTS; h++)
-        core->by_hint[h] = labelled(core, LAC_METRIC_COUNTER, "lacuna_requests_by_task_total",
-                                    "Requests admitted, by the task their words name.", "task",
-                                    lac__hint_name((lac__hint)h));
+        core->by_hint[h] = labelled(core, LAC_M_BY_TASK, "task", lac__hint_name((lac__hint)h));
     for (int i = 0; i < LAC__HINT_ENDS; i++)
-        m->hints[i] =
-            labelled(core, LAC_METRIC_COUNTER, "lacuna_hints_total",
-                     "Hints of clients, by what became of them.", "reason", hint_reasons[i]);
+        m->hints[i] = labelled(core, LAC_M_HINTS_GIVEN, "reason", hint_reasons[i]);
     for (int s = 0; s < LAC__GUARD_STATES; s++) {
         const char *name = lac__guard_state_name((lac__guard_state)s);
-        m->guards[s] = labelled(core, LAC_METRIC_GAUGE, "lacuna_guards",
-                                "Guards of a class and a type, by state.", "state", name);
-        m->guard_changes[s] =
-            labelled(core, LAC_METRIC_COUNTER, "lacuna_guard_changes_total",
-                     "Times a guard changed its state, by the new one.", "state", name);
+        m->guards[s] = labelled(core, LAC_M_GUARDS, "state", name);
+        m->guard_changes[s] = labelled(core, LAC_M_GUARD_CHANGES, "state", name);
     }
-    m->shadows = lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_shadow_scores_total",
-                                    "Requests scored again in full.", "");
-    m->eligible =
-        lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_path_eligible_total",
-                           "Requests for whose type some class is certified.", "");
-    m->masked = lac_metrics_series(core->metrics, LAC_METRIC_COUNTER, "lacuna_path_masked_total",
-                                   "Of them those that ran as a class to their end.", "");
-    m->skip_rate = lac_metrics_series(core->metrics, LAC_METRIC_GAUGE, "lacuna_path_skip_rate",
-                                      "Requests that ran as a class, of those eligible.", "");
-    m->fell[LAC__FELL_NO_GROUP] =
-        labelled(core, LAC_METRIC_COUNTER, "lacuna_class_fallbacks_total",
-                 "Requests that went on in full, by reason.", "reason", "no_group");
-    m->fell[LAC__FELL_NO_ROOM] =
-        labelled(core, LAC_METRIC_COUNTER, "lacuna_class_fallbacks_total", "", "reason", "no_room");
-    m->fell[LAC__FELL_WORKER] =
-        labelled(core, LAC_METRIC_COUNTER, "lacuna_class_fallbacks_total", "", "reason", "worker");
+    for (int f = 0; f < LAC__FELL; f++)
+        m->fell[f] = labelled(core, LAC_M_FELL, "reason", fell[f]);
+    m->shadows = lac_metrics_get(core->metrics, LAC_M_SHADOWS, "");
+    m->eligible = lac_metrics_get(core->metrics, LAC_M_ELIGIBLE, "");
+    m->masked = lac_metrics_get(core->metrics, LAC_M_MASKED, "");
+    m->skip_rate = lac_metrics_get(core->metrics, LAC_M_PATH_SKIP_RATE, "");
+    m->chosen = lac_metrics_get(core->metrics, LAC_M_CHOSEN, "");
+    m->served = lac_metrics_get(core->metrics, LAC_M_SERVED, "");
+    static const lac_metric_id now[LAC__HEALTH_CHECKS] = {
+        LAC_M_ECR, LAC_M_PES, LAC_M_PSR, LAC_M_PATH_SKIP_NOW, LAC_M_PATH_LAYERS_NOW};
+    for (int i = 0; i < LAC__HEALTH_CHECKS; i++)
+        m->now[i] = lac_metrics_get(core->metrics, now[i], "");
+    for (int t = 0; t < LAC__TYPES; t++)
+        m->changed[t] = labelled(core, LAC_M_PATH_CHANGED, "type", lac__type_name((lac__type)t));
     core->decisions = lac__decisions_create(LAC_DECISIONS_MAX);
 }
 
@@ -245,7 +234,7 @@ static void take(lac_core *core, lac__request *r, lac__class *class)
     uint64_t seed = lac__tenant_prefix_seed(core, r);
     if (class)
         seed = lac__hash_bytes(seed, class->facts.digest.bytes, sizeof class->facts.digest.bytes);
-    lac__prefix_take(seed, &r->prompt, &r->prefix);
+    lac__prefix_salt(&r->chain, seed, &r->prefix);
 }
 
 /* False when the name is no class of the model. */
@@ -343,9 +332,25 @@ bool lac__path_refuses(lac_core *core, const lac_submit *submit, char reason[LAC
     return false;
 }
 
+void lac_core_prompt_facts(const lac_core *core, const lac_submit *submit, lac_prompt_facts *out)
+{
+    lac__fingerprint f;
+    lac__prefix chain;
+    lac__fingerprint_of(&submit->prompt, &f, NULL);
+    lac__prefix_take(core->hash_seed, &submit->prompt, &chain);
+    *out = (lac_prompt_facts){.type = (uint8_t)f.type,
+                              .task = (uint8_t)f.hint,
+                              .bucket = f.bucket,
+                              .content = lac__poison_content(core, submit),
+                              .blocks_count = chain.count};
+    memcpy(out->blocks, chain.blocks, chain.count * sizeof *chain.blocks);
+}
+
 void lac__path_admit(lac_core *core, lac__request *r, const lac_submit *submit)
 {
-    lac__fingerprint_of(&r->prompt, &r->fingerprint, NULL);
+    r->fingerprint = (lac__fingerprint){.type = (lac__type)core->facts->type,
+                                        .hint = (lac__hint)core->facts->task,
+                                        .bucket = core->facts->bucket};
     lac__fingerprint_key(&r->fingerprint, &r->fingerprint_key);
     lac_metric_add(core->by_type[r->fingerprint.type], 1);
     lac_metric_add(core->by_hint[r->fingerprint.hint], 1);
@@ -366,6 +371,7 @@ void lac__path_decide(lac_core *core, lac__request *r)
     if (*r->served->forced && force(core, r, r->served->forced, "an administrator"))
         return;
     choose(core, r);
+    lac__sight_chosen(core, r);
     r->shadow |= r->class && lac_rng_unit(&core->rng) < lac__path_shadow_share(core, r);
 }
 
@@ -392,6 +398,9 @@ void lac__path_fall(lac_core *core, lac__request *r, lac__fell how, const char *
 {
     LAC_ASSERT(r->class);
     lac_metric_add(core->path.fell[how], 1);
+    r->miss = how == LAC__FELL_NO_GROUP  ? LAC__MISS_NO_GROUP
+              : how == LAC__FELL_NO_ROOM ? LAC__MISS_NO_ROOM
+                                         : LAC__MISS_WORKER;
     say(r->why, "%s: %.80s", r->class->facts.name, why);
     r->forced = false;
     r->shadow = false;
@@ -435,14 +444,18 @@ void lac__path_reported(lac_core *core, lac__request *r, const lac_run_account *
 
 /* ---- afterwards ---- */
 
-static void keep(lac_core *core, const lac__request *r)
+static void keep(lac_core *core, const lac__request *r, lac__outcome outcome)
 {
     lac__kept_path *k = &core->kept[core->kept_next];
     core->kept_next = (core->kept_next + 1) % LAC_PATHS_KEPT;
     *k = (lac__kept_path){.request = r->id,
                           .fingerprint = r->fingerprint,
                           .masked = r->class != NULL,
-                          .eligible = r->eligible};
+                          .eligible = r->eligible,
+                          .outcome = outcome,
+                          .ended_ms = core->now_ms,
+                          .tokens = r->accepted_count,
+                          .total_ms = (uint32_t)(core->now_ms - r->arrived_ms)};
     if (r->tenant)
         lac__copy_text(k->tenant, sizeof k->tenant, r->tenant->rules.name);
     lac__copy_text(k->class_name, sizeof k->class_name, r->class ? r->class->facts.name : "full");
@@ -450,7 +463,7 @@ static void keep(lac_core *core, const lac__request *r)
     lac__copy_text(k->group, sizeof k->group, r->last_group);
 }
 
-void lac__path_ended(lac_core *core, lac__request *r)
+void lac__path_ended(lac_core *core, lac__request *r, lac__outcome outcome)
 {
     lac__path_meters_t *m = &core->path;
     lac_metric_add(m->eligible, r->eligible);
@@ -464,8 +477,9 @@ void lac__path_ended(lac_core *core, lac__request *r)
         lac_metric_add(r->class->requests_total, 1);
         lac_metric_add(r->class->tokens_total, r->accepted_count);
     }
+    lac__sight_ended(core, r, outcome);
     if (r->decided)
-        keep(core, r);
+        keep(core, r, outcome);
 }
 
 static void fill_reply(lac_path_reply *reply, const lac__fingerprint *f)

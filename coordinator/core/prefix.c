@@ -46,6 +46,13 @@ void lac__prefix_take(uint64_t seed, const lac_prompt *prompt, lac__prefix *out)
     add(&b, prompt->ids, prompt->ids_count * sizeof *prompt->ids);
 }
 
+void lac__prefix_salt(const lac__prefix *chain, uint64_t salt, lac__prefix *out)
+{
+    out->count = chain->count;
+    for (uint32_t i = 0; i < chain->count; i++)
+        out->blocks[i] = lac__hash_mix(chain->blocks[i], salt);
+}
+
 /* ---- what a group had lately: a lossy table, a hash has one place ---- */
 
 void lac__prefix_remember(lac__prefix_table *table, const lac__prefix *prefix, uint64_t now_ms)

@@ -183,7 +183,11 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     r->deadline_ms = submit->deadline_ms ? core->now_ms + submit->deadline_ms : 0;
     r->credit = submit->credit;
     r->text.cap = LAC_PENDING_TEXT_MAX;
-    r->content = lac__poison_content(core, submit);
+    if (submit->prompt.kind != LAC_PROMPT_NONE) {
+        r->content = core->facts->content;
+        r->chain.count = core->facts->blocks_count;
+        memcpy(r->chain.blocks, core->facts->blocks, sizeof r->chain.blocks);
+    }
     HASH_ADD(hh, core->by_id, id, sizeof r->id, r);
     HASH_ADD(hh_stream, core->by_stream, key, sizeof r->key, r);
     lac__record_charge(core, r, (int64_t)bytes);
@@ -265,7 +269,7 @@ static void stop_group(lac_core *core, lac__request *r)
 
 static void count_outcome(lac_core *core, lac__request *r, lac__outcome outcome)
 {
-    lac__path_ended(core, r);
+    lac__path_ended(core, r, outcome);
     lac__tenant_ended(core, r);
     lac_metric_add(core->meters.requests[outcome], 1);
     lac_metric_observe(core->meters.duration, (double)(core->now_ms - r->arrived_ms) / 1000.0);

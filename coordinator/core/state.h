@@ -21,6 +21,7 @@
 #include "core/core.h"
 #include "core/scaler.h"
 #include "guard.h"
+#include "health.h"
 #include "type.h"
 
 #define uthash_fatal(text) lac__assert_fail("uthash: " text, __FILE__, __LINE__)
@@ -83,7 +84,7 @@ struct lac__class {
     char *mask;
     uint32_t holders;
     uint64_t requests, tokens; /* ended; output */
-    lac_metric *requests_total, *tokens_total;
+    lac_metric *requests_total, *tokens_total, *duration, *itl, *kv_saved;
 };
 
 struct lac__model {
@@ -105,6 +106,8 @@ struct lac__model {
     uint64_t plan_version;         /* core->classes_version that `plan` is of */
     uint64_t tripped_ms[LAC_INPUT_TYPES]; /* when a guard of the type last opened; 0 = never */
     uint64_t held_until_ms;               /* all run in full until then: several types tripped */
+    lac_metric *full_duration, *full_itl; /* of requests in full */
+    double kv_row_bytes; /* keys and values that full keeps of a token; 0 = not known yet */
 };
 
 /* ---- groups ---- */
@@ -246,8 +249,9 @@ struct lac__group {
     lac__prefix_table prefixes;
     lac__pace pace;
     lac__breaker breaker;
-    uint64_t vanished_ms; /* when its silence made it SUSPECT; 0 = never */
-    uint64_t serial;      /* counts up from 1: names this start even when the record is gone */
+    lac__baseline full[LAC__LOADS]; /* time between tokens while nobody there runs as a class */
+    uint64_t vanished_ms;           /* when its silence made it SUSPECT; 0 = never */
+    uint64_t serial; /* counts up from 1: names this start even when the record is gone */
 };
 
 /* ---- requests ---- */
@@ -320,7 +324,11 @@ struct lac__request {
     lac__class *class; /* held; NULL = full */
     bool decided;      /* `class` and `why` stand */
     bool forced, eligible, shadow;
-    bool path_told;   /* the client knows of its class */
+    bool path_told; /* the client knows of its class */
+    bool chosen;    /* a class was chosen for it: what that promised is in the next four */
+    float chosen_skip, chosen_cost;
+    lac_scope chosen_scope;
+    lac__miss miss;   /* why it went on in full after all */
     bool has_account; /* `account` is what the worker said */
     bool has_tier;
     lac_sparse sparse;
@@ -333,9 +341,10 @@ struct lac__request {
 
     lac__group *group;  /* RUNNING */
     lac__choice choice; /* why that one, or the one before */
-    lac__prefix prefix;
-    uint64_t charged; /* of its group's prefill_tokens */
-    uint32_t attempt; /* counted before dispatch */
+    lac__prefix chain;  /* of its prompt alone */
+    lac__prefix prefix; /* the same under its model and class */
+    uint64_t charged;   /* of its group's prefill_tokens */
+    uint32_t attempt;   /* counted before dispatch */
     uint32_t moves, crashes;
     uint64_t doubts[LAC__DOUBTS_MAX]; /* serials of groups that may have died of it */
     uint32_t doubts_count;
@@ -348,7 +357,8 @@ struct lac__request {
     uint64_t dispatch_seq;
     uint64_t group_ms; /* RUNNING since */
 
-    uint32_t *accepted; /* tokens taken from workers, each position once */
+    uint64_t first_ms, token_ms; /* the first and the last token came; 0 = none yet */
+    uint32_t *accepted;          /* tokens taken from workers, each position once */
     uint32_t accepted_count, accepted_cap;
     bool bare_text; /* text without tokens was taken at position bare_pos */
     uint32_t bare_pos;
@@ -399,13 +409,23 @@ typedef struct {
     char reason[LAC_REASON_MAX + 1];
 } lac__refusal;
 
+/* Why a request was refused although nothing is wrong with it. */
+typedef enum {
+    LAC__SHED_QUEUE,    /* as many wait as may */
+    LAC__SHED_DEADLINE, /* it would wait beyond its own */
+    LAC__SHED_RECORDS,
+    LAC__SHED_MEMORY,
+    LAC__SHEDS
+} lac__shed;
+
 typedef struct {
     lac_metric *requests[LAC__OUTCOMES];
     lac_metric *groups[LAC__GROUP_STATES];
     lac_metric *verdicts[LAC__GROUP_EVENTS];
     lac_metric *queue_requests, *queue_tokens, *running;
     lac_metric *given_up;
-    lac_metric *ttft, *queue_wait, *duration;
+    lac_metric *ttft, *queue_wait, *duration, *itl;
+    lac_metric *shed[LAC__SHEDS];
     lac_metric *prompt_tokens, *cached_tokens, *output_tokens;
     lac_metric *quotas[LAC__QUOTAS], *routed;
     lac_metric *brownouts, *brownout, *browned;
@@ -468,6 +488,7 @@ typedef struct {
     lac_metric *hints[LAC__HINT_ENDS], *fell[LAC__FELL];
     lac_metric *guards[LAC__GUARD_STATES], *guard_changes[LAC__GUARD_STATES];
     lac_metric *eligible, *masked, *skip_rate, *shadows;
+    lac_metric *chosen, *served, *now[LAC__HEALTH_CHECKS], *changed[LAC__TYPES];
 } lac__path_meters_t;
 
 typedef struct {
@@ -489,6 +510,9 @@ typedef struct {
     char class_name[LAC_NAME_MAX + 1], group[LAC_NAME_MAX + 1], why[LAC_WHY_MAX + 1];
     char tenant[LAC_NAME_MAX + 1];
     bool masked, eligible, judged;
+    lac__outcome outcome;
+    uint64_t ended_ms;
+    uint32_t tokens, total_ms;
 } lac__kept_path;
 
 typedef struct lac__policy lac__policy;
@@ -504,6 +528,7 @@ struct lac_core {
     lac_rng rng;
     const lac__policy *policy;
 
+    const lac_prompt_facts *facts; /* of the SUBMIT in hand; NULL in any other step */
     uint64_t now_ms, start_ms;
     bool started;
     int64_t wall_s;
@@ -526,6 +551,11 @@ struct lac_core {
     size_t orphans;                  /* records whose client was found gone in this step */
     uint64_t requests_made;
     lac__path_meters_t path;
+    lac__health health;
+    struct {
+        uint64_t minute;
+        uint32_t worst_ms[2]; /* of this minute and of the one before */
+    } lag;
     lac__decisions *decisions;
     lac__guards guards;
     uint64_t classes_version; /* moves when a class, a certificate, a group or a guard does */

@@ -63,7 +63,8 @@ static void fill_group(const lac_core *core, const lac__group *g, lac_group_stat
     fill_classes(g, out, classes);
 }
 
-void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream)
+void lac_core_status(lac_core *core, void (*take)(void *arg, const lac_status_reply *status),
+                     void *arg)
 {
     size_t ranks_count = 0, classes_count = 0, filled = 0;
     for (const lac__group *g = core->groups_head; g; g = g->next) {
@@ -79,22 +80,48 @@ void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t 
         next += g->ranks_count;
         next_class += g->classes_count + 1;
     }
-    lac_msg msg = {.body.status_reply = {.stream = stream,
-                                         .epoch = core->options.epoch,
-                                         .uptime_ms = core->now_ms - core->start_ms,
-                                         .queued = (uint32_t)core->queue.count,
-                                         .running = (uint32_t)core->running_count,
-                                         .requests_total = core->requests_total,
-                                         .tokens_total = core->tokens_total,
-                                         .groups_count = (uint32_t)core->groups_count,
-                                         .groups = groups}};
-    lac_status_reply *reply = &msg.body.status_reply;
-    lac__copy_text(reply->version, sizeof reply->version, LAC_VERSION);
+    lac_check checks[LAC_CHECKS_MAX];
+    lac_decided decided[LAC_DECIDED_MAX];
+    lac_status_reply reply = {.epoch = core->options.epoch,
+                              .uptime_ms = core->now_ms - core->start_ms,
+                              .queued = (uint32_t)core->queue.count,
+                              .queued_tokens = core->queue_tokens,
+                              .running = (uint32_t)core->running_count,
+                              .streams = HASH_COUNT(core->by_id),
+                              .requests_total = core->requests_total,
+                              .tokens_total = core->tokens_total,
+                              .groups_count = (uint32_t)core->groups_count,
+                              .groups = groups,
+                              .checks_count = lac__sight_checks(core, checks),
+                              .checks = checks,
+                              .decided_count = lac__sight_decided(core, decided),
+                              .decided = decided};
+    lac__copy_text(reply.version, sizeof reply.version, LAC_VERSION);
     if (core->options.http_address)
-        lac__copy_text(reply->http, sizeof reply->http, core->options.http_address);
-    /* One that does not get through is asked for again: nothing waits on it. */
-    lac__send(core, plane, peer, 0, LAC_MSG_STATUS_REPLY, &msg);
+        lac__copy_text(reply.http, sizeof reply.http, core->options.http_address);
+    take(arg, &reply);
     free(groups);
     free(ranks);
     free(classes);
+}
+
+typedef struct {
+    lac_core *core;
+    lac_plane plane;
+    uint64_t peer, stream;
+} asker;
+
+/* One that does not get through is asked for again: nothing waits on it. */
+static void reply_to(void *arg, const lac_status_reply *status)
+{
+    asker *a = arg;
+    lac_msg msg = {.body.status_reply = *status};
+    msg.body.status_reply.stream = a->stream;
+    lac__send(a->core, a->plane, a->peer, 0, LAC_MSG_STATUS_REPLY, &msg);
+}
+
+void lac__status_reply(lac_core *core, lac_plane plane, uint64_t peer, uint64_t stream)
+{
+    asker a = {core, plane, peer, stream};
+    lac_core_status(core, reply_to, &a);
 }

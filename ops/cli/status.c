@@ -107,6 +107,30 @@ static void print_ranks(const json_t *groups)
     }
 }
 
+/* What is out of order, with the cause; then the path figures as they are. */
+static void print_checks(const json_t *checks)
+{
+    size_t i;
+    const json_t *check;
+    json_array_foreach(checks, i, check) if (!json_is_true(json_object_get(check, "good")))
+        printf("not well: %s is %.4g: %s (%s)\n", text(check, "name"),
+               json_number_value(json_object_get(check, "value")), text(check, "text"),
+               text(check, "cause"));
+    const char *const shown[] = {"ecr", "pes", "psr", "skip_rate", "skipped_layers"};
+    bool any = false;
+    json_array_foreach(checks, i, check) for (size_t k = 0; k < sizeof shown / sizeof *shown; k++)
+    {
+        const json_t *value = json_object_get(check, "value");
+        if (strcmp(text(check, "name"), shown[k]) != 0 || json_is_null(value))
+            continue;
+        printf(any ? "  %s %.3g" : "paths, last 5 min: %s %.3g", shown[k],
+               json_number_value(value));
+        any = true;
+    }
+    if (any)
+        printf("\n");
+}
+
 static void print_table(const json_t *before, const json_t *after)
 {
     json_int_t up_s = number(after, "uptime_ms") / 1000;
@@ -114,9 +138,11 @@ static void print_table(const json_t *before, const json_t *after)
     printf("coordinator %s, epoch %d, up %d:%02d:%02d, http %s\n", text(after, "version"),
            (int)number(after, "epoch"), (int)(up_s / 3600), (int)(up_s / 60 % 60), (int)(up_s % 60),
            text(after, "http"));
-    printf("%lld requests, %lld tokens so far; %d running, %d queued\n\n",
+    printf("%lld requests, %lld tokens so far; %d running, %d queued\n",
            (long long)number(after, "requests_total"), (long long)number(after, "tokens_total"),
            (int)number(after, "running"), (int)number(after, "queued"));
+    print_checks(json_object_get(after, "checks"));
+    printf("\n");
     if (!json_array_size(groups)) {
         printf("no groups: start one with lacuna-worker\n");
         return;

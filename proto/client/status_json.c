@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status_json.h"
 #include "base/text.h"
 #include "client.h"
 
@@ -27,90 +28,15 @@ static void end(lac_buf *out, char bracket)
         lac_buf_add(out, &bracket, 1);
 }
 
-static void rank_json(lac_buf *out, const lac_rank_status *rank)
-{
-    lac_buf_text(out, "{");
-    number(out, "rank", rank->rank);
-    number(out, "pid", rank->pid);
-    number(out, "active_layers", rank->active_layers);
-    number(out, "rss_bytes", rank->rss_bytes);
-    number(out, "layer_first", rank->layer_first);
-    number(out, "layer_end", rank->layer_end);
-    number(out, "erased_units", rank->erased_units);
-    number(out, "weight_bytes", rank->weight_bytes);
-    text(out, "host", rank->host);
-    end(out, '}');
-}
-
 static void real(lac_buf *out, const char *name, double value)
 {
     lac_buf_printf(out, "\"%s\":%.9g,", name, value);
 }
 
-static void class_json(lac_buf *out, const lac_class_status *class)
-{
-    lac_buf_text(out, "{");
-    text(out, "name", class->name);
-    number(out, "running", class->running);
-    number(out, "tokens", class->tokens);
-    number(out, "active_layers", class->active_layers);
-    real(out, "skip_rate", (double)class->skip_rate);
-    real(out, "cost_skip_rate", (double)class->cost_skip_rate);
-    end(out, '}');
-}
-
-static void group_json(lac_buf *out, const lac_group_status *group)
-{
-    lac_buf_text(out, "{");
-    text(out, "id", group->id);
-    text(out, "state", group->state);
-    text(out, "model", group->model);
-    text(out, "isa", group->isa);
-    number(out, "layers", group->layers);
-    number(out, "pp", group->pp);
-    number(out, "tp", group->tp);
-    number(out, "slots", group->slots);
-    number(out, "running", group->running);
-    number(out, "queued", group->queued);
-    number(out, "kv_pages_used", group->kv_pages_used);
-    number(out, "kv_pages", group->kv_pages);
-    number(out, "itl_us", group->itl_us);
-    number(out, "output_tokens", group->output_tokens);
-    number(out, "heartbeat_age_ms", group->heartbeat_age_ms);
-    lac_buf_text(out, "\"ranks\":[");
-    for (uint32_t i = 0; i < group->ranks_count; i++) {
-        rank_json(out, &group->ranks[i]);
-        lac_buf_text(out, ",");
-    }
-    end(out, ']');
-    lac_buf_text(out, ",\"classes\":[");
-    for (uint32_t i = 0; i < group->classes_count; i++) {
-        class_json(out, &group->classes[i]);
-        lac_buf_text(out, ",");
-    }
-    end(out, ']');
-    lac_buf_text(out, "}");
-}
-
 char *status_json(const lac_status_reply *reply)
 {
     lac_buf out = {0};
-    lac_buf_text(&out, "{");
-    text(&out, "version", reply->version);
-    text(&out, "http", reply->http);
-    number(&out, "epoch", reply->epoch);
-    number(&out, "uptime_ms", reply->uptime_ms);
-    number(&out, "queued", reply->queued);
-    number(&out, "running", reply->running);
-    number(&out, "requests_total", reply->requests_total);
-    number(&out, "tokens_total", reply->tokens_total);
-    lac_buf_text(&out, "\"groups\":[");
-    for (uint32_t i = 0; i < reply->groups_count; i++) {
-        group_json(&out, &reply->groups[i]);
-        lac_buf_text(&out, ",");
-    }
-    end(&out, ']');
-    lac_buf_text(&out, "}");
+    lac_status_json(reply, &out);
     return out.data; /* malloc'd; becomes the caller's */
 }
 

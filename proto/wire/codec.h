@@ -135,6 +135,12 @@ int lac__put_input_type(lac_input_type type, Pb__InputType *out);
 lac_status lac__get_input_type(lac__codec *c, const char *field, int has, Pb__InputType in,
                                lac_input_type *out);
 
+/* ---- checks and decisions of a status reply (codec_check.c) ---- */
+
+void lac__put_watched(lac__codec *c, const lac_status_reply *in, Pb__StatusReply *out);
+lac_status lac__get_watched(lac__codec *c, const Pb__StatusReply *in, lac_status_reply *out);
+lac_status lac__check_watched(const lac_status_reply *reply, lac_error *err);
+
 /* ---- bodies in codec_path.c, whose rows are those of the client plane ---- */
 
 void lac__put_path_query(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body);

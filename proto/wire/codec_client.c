@@ -252,6 +252,7 @@ static void put_status_reply(lac__codec *c, const lac_msg *msg, ProtobufCMessage
     LAC__PUT(out, running, in->running);
     LAC__PUT(out, requests_total, in->requests_total);
     LAC__PUT(out, tokens_total, in->tokens_total);
+    lac__put_watched(c, in, out);
     if (!in->groups_count)
         return;
     Pb__GroupStatus *groups = lac__put_alloc(c, in->groups_count, sizeof *groups);
@@ -354,7 +355,7 @@ static lac_status get_status_reply(lac__codec *c, const ProtobufCMessage *body, 
         LAC__TRY(get_group(c, in->groups[i], &groups[i]));
     out->groups = groups;
     out->groups_count = (uint32_t)in->n_groups;
-    return LAC_OK;
+    return lac__get_watched(c, in, out);
 }
 
 /* Allowances: a chat message of 6 bytes parses to about 200, a rank of 10 to 140. */

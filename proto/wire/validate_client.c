@@ -129,7 +129,7 @@ lac_status lac__check_status_reply(const lac_msg *msg, lac_error *err)
     LAC__TRY(lac__check_ranges(&count, 1, err));
     for (uint32_t i = 0; i < s->groups_count; i++)
         LAC__TRY_IN(check_group(&s->groups[i], err), err, "status_reply.groups[%u]", i);
-    return LAC_OK;
+    return lac__check_watched(s, err);
 }
 
 lac_status lac__check_path_query(const lac_msg *msg, lac_error *err)

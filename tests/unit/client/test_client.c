@@ -287,7 +287,8 @@ START_TEST(status_is_json)
     ck_assert_str_eq(
         json,
         "{\"version\":\"0.1.0\",\"http\":\"127.0.0.1:8080\",\"epoch\":3,\"uptime_ms\":3723000,"
-        "\"queued\":1,\"running\":3,\"requests_total\":30,\"tokens_total\":12345,\"groups\":["
+        "\"queued\":1,\"queued_tokens\":0,\"running\":3,\"streams\":0,\"requests_total\":30,"
+        "\"tokens_total\":12345,\"groups\":["
         "{\"id\":\"g0\",\"state\":\"READY\",\"model\":\"SmolLM2-135M-Instruct\","
         "\"isa\":\"avx512-vnni\",\"layers\":30,\"pp\":1,\"tp\":1,\"slots\":16,\"running\":3,"
         "\"queued\":0,"
@@ -299,7 +300,8 @@ START_TEST(status_is_json)
         "\"\",\"isa\":\"\","
         "\"layers\":0,\"pp\":0,\"tp\":0,\"slots\":0,\"running\":0,\"queued\":0,\"kv_pages_used\":0,"
         "\"kv_pages\":0,"
-        "\"itl_us\":0,\"output_tokens\":0,\"heartbeat_age_ms\":61000,\"ranks\":[],\"classes\":[]}]"
+        "\"itl_us\":0,\"output_tokens\":0,\"heartbeat_age_ms\":61000,\"ranks\":[],\"classes\":[]}],"
+        "\"checks\":[],\"decided\":[]"
         "}");
     free(json);
 }

@@ -227,6 +227,20 @@ static void status_reply(const lac_status_reply *b, lac_buf *out)
     U(requests_total), U(tokens_total), U(groups_count);
     for (uint32_t i = 0; i < b->groups_count; i++)
         group(&b->groups[i], out);
+    if (b->queued_tokens || b->streams)
+        U(queued_tokens), U(streams);
+    for (uint32_t i = 0; i < b->checks_count; i++) {
+        const lac_check *k = &b->checks[i];
+        lac_buf_printf(out, "check %s %d %d %.17g %.17g %.17g %s \"%s\"\n", k->name, k->known,
+                       k->good, k->value, k->low, k->high, k->cause, k->text);
+    }
+    for (uint32_t i = 0; i < b->decided_count; i++) {
+        const lac_decided *d = &b->decided[i];
+        lac_buf_printf(out, "decided %llu %llu %s %s %s %s %s %u %u \"%s\"\n",
+                       (unsigned long long)d->request, (unsigned long long)d->age_ms, d->type,
+                       d->task, d->class_name, d->group, d->outcome, d->tokens, d->total_ms,
+                       d->why);
+    }
 }
 
 static void path_reply(const lac_path_reply *b, lac_buf *out)

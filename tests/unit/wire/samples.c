@@ -7,7 +7,7 @@
 _Static_assert(
     sizeof(lac_hello) == 640 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
         sizeof(lac_dispatch) == 648 && sizeof(lac_submit) == 784 &&
-        sizeof(lac_group_status) == 360 && sizeof(lac_status_reply) == 392 &&
+        sizeof(lac_group_status) == 360 && sizeof(lac_status_reply) == 432 &&
         sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 304 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
         sizeof(lac_shadow) == 64 && sizeof(lac_path_query) == 256 &&
@@ -523,6 +523,30 @@ static void status_reply_ranks(lac_msg *m)
     m->body.status_reply.groups_count = 1;
 }
 
+static void status_reply_watched(lac_msg *m)
+{
+    static const lac_check checks[] = {
+        {"ecr", true, false, 0.5, 0.95, -1, "no_room", "no group that holds the class had room"},
+        {"pes", false, true, 0, 0.85, -1, "", ""}};
+    static const lac_decided decided[] = {{.request = UINT64_MAX,
+                                           .age_ms = 1500,
+                                           .type = "structured",
+                                           .task = "extract",
+                                           .class_name = "logs-std",
+                                           .group = "g0",
+                                           .outcome = "stop",
+                                           .tokens = 64,
+                                           .total_ms = 900,
+                                           .why = "structured input: certified"}};
+    status_reply(m);
+    m->body.status_reply.queued_tokens = UINT64_MAX;
+    m->body.status_reply.streams = 3;
+    m->body.status_reply.checks = checks;
+    m->body.status_reply.checks_count = COUNT(checks);
+    m->body.status_reply.decided = decided;
+    m->body.status_reply.decided_count = COUNT(decided);
+}
+
 static void path_query_request(lac_msg *m)
 {
     m->body.path_query = (lac_path_query){.stream = 8, .request = UINT64_MAX, .model = "m"};
@@ -720,6 +744,7 @@ static const struct {
     {"form", LAC_MSG_FORM, form},
     {"status_reply_ranks", LAC_MSG_STATUS_REPLY, status_reply_ranks},
     {"shadow_canary", LAC_MSG_SHADOW, shadow_canary},
+    {"status_reply_watched", LAC_MSG_STATUS_REPLY, status_reply_watched},
 };
 
 const char *sample_name(int index)

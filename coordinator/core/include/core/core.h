@@ -57,6 +57,15 @@ typedef struct {
     void *note_arg;
 } lac_core_options;
 
+/* All that decisions take from the bytes of a prompt: who has these can repeat them without the
+ * prompt. */
+typedef struct {
+    uint8_t type, task, bucket; /* the fingerprint */
+    uint64_t content;           /* a seeded hash of the whole */
+    uint32_t blocks_count;
+    uint64_t blocks[LAC_PREFIX_BLOCKS_MAX]; /* the chain of seeded hashes of its first bytes */
+} lac_prompt_facts;
+
 typedef enum {
     LAC_EVENT_MESSAGE, /* a validated message from a peer */
     LAC_EVENT_LOST,    /* a peer's connection is known to be gone */
@@ -67,11 +76,13 @@ typedef enum {
 typedef struct {
     lac_event_kind kind;
     lac_plane plane;
-    uint64_t peer;                /* the transport's number for a connection; never reused */
-    const lac_msg *msg;           /* MESSAGE: read during the step, not kept */
-    const lac_fleet_entry *fleet; /* FLEET: read during the step, not kept */
+    uint64_t peer;                 /* the transport's number for a connection; never reused */
+    const lac_msg *msg;            /* MESSAGE: read during the step, not kept */
+    const lac_prompt_facts *facts; /* of a SUBMIT; NULL: they are taken from its prompt */
+    const lac_fleet_entry *fleet;  /* FLEET: read during the step, not kept */
     size_t fleet_count;
-    int64_t wall_s; /* TICK: wall time for what people read; 0 = unknown */
+    int64_t wall_s;  /* TICK: wall time for what people read; 0 = unknown */
+    uint32_t lag_ms; /* TICK: how late the loop's timer came */
 } lac_event;
 
 /* One message to one peer. The core fills the envelope's type, epoch and session; `msg` and all it
@@ -93,6 +104,8 @@ void lac_core_destroy(lac_core **core);
 /* `now_ms` never goes back. */
 void lac_core_step(lac_core *core, uint64_t now_ms, const lac_event *event);
 
+/* What a step would take from that prompt. */
+void lac_core_prompt_facts(const lac_core *core, const lac_submit *submit, lac_prompt_facts *out);
 /* Stop accepting: new requests are refused with a retry time, running ones go on. */
 void lac_core_drain(lac_core *core, uint64_t now_ms);
 /* No new work for one group; after `deadline_ms` (0 = LAC_DRAIN_MS) what still runs there moves to
@@ -122,6 +135,12 @@ uint64_t lac_core_guards_version(const lac_core *core);
 void lac_core_guards_save(const lac_core *core, lac_buf *out);
 /* Before the first event. LAC_EUNSUPPORTED (another form), LAC_ECORRUPT (a line). */
 lac_status lac_core_guards_load(lac_core *core, const char *text, lac_error *err);
+/* What people see: as the answer to a status query, `status` and all it points to live until `take`
+ * returns. */
+void lac_core_status(lac_core *core, void (*take)(void *arg, const lac_status_reply *status),
+                     void *arg);
+/* Appends all metrics as text: those of the registry, and those that are made at each reading. */
+void lac_core_metrics(lac_core *core, lac_buf *out);
 /* Requests that are queued or running, or whose client has not taken all of its answer yet. */
 size_t lac_core_live(const lac_core *core);
 /* How busy the fleet is, with and without batch items. */

@@ -112,6 +112,8 @@ enum {
     LAC_TENANT_MODELS_MAX = 16,     /* one tenant is allowed by name */
     LAC_TENANT_WEIGHT_MAX = 1000,
     LAC_QUOTA_MAX = 1000000000,    /* requests or tokens a minute */
+    LAC_CHECKS_MAX = 24,            /* values that status says are watched */
+    LAC_DECIDED_MAX = 32,           /* requests of lately that status shows */
     LAC_TOKENS_MESSAGE_MAX = 1024,  /* tokens in one Tokens message */
 
     /* Batch jobs */

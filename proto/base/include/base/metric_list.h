@@ -32,6 +32,11 @@ X(QUEUE_TOKENS, GAUGE, "lacuna_queue_tokens", "", 1, QUEUE, "Estimated prompt to
 X(QUEUE_WAIT, LONG, "lacuna_queue_wait_seconds", "", 1, QUEUE, "From submit to the first dispatch.") \
 X(SHEDS, COUNTER, "lacuna_sheds_total", "reason", 16, QUEUE, "Requests refused to keep the rest served, by reason.") \
 X(PREDICTED_SHEDS, COUNTER, "lacuna_predicted_sheds_total", "", 1, QUEUE, "Requests refused because they would wait beyond their deadline.") \
+X(QUOTAS, COUNTER, "lacuna_quota_refusals_total", "quota", 8, QUEUE, "Requests that their tenant's quota or rules did not allow.") \
+X(ROUTED, COUNTER, "lacuna_routed_requests_total", "", 1, QUEUE, "Requests that a row of the table sent to another model.") \
+X(BROWNOUTS, COUNTER, "lacuna_brownouts_total", "", 1, QUEUE, "Times a model became saturated.") \
+X(BROWNOUT, GAUGE, "lacuna_brownout", "", 1, QUEUE, "Models that are saturated.") \
+X(BROWNED, COUNTER, "lacuna_brownout_requests_total", "", 1, QUEUE, "Requests that ran as a deeper class than usual because of it.") \
 X(GIVEN_UP, COUNTER, "lacuna_streams_given_up_total", "", 1, QUEUE, "Streams whose clients took not even the word that they end.") \
 \
 X(ECR, GAUGE, "lacuna_path_ecr", "", 1, PATHS, "Executed over expected: erased unit-tokens over those the chosen classes promised, last 5 min; NaN = nothing to judge by.") \
@@ -54,6 +59,8 @@ X(PATH_ITL, SHORT, "lacuna_path_itl_seconds", "model,class", 64, PATHS, "Mean ti
 \
 X(CLASS_REQUESTS, COUNTER, "lacuna_class_requests_total", "model,class", 256, CLASSES, "Requests that ended, by the class they ran as.") \
 X(CLASS_TOKENS, COUNTER, "lacuna_class_tokens_total", "model,class", 256, CLASSES, "Output tokens, by the class they were made as.") \
+X(ABANDONED, COUNTER, "lacuna_abandoned_total", "class,arm", 128, CLASSES, "Requests whose client left after the first token and before the end.") \
+X(FEEDBACK, COUNTER, "lacuna_feedback_total", "class,arm,verdict", 256, CLASSES, "What clients said of answers.") \
 X(CLASS_ACTIVE_LAYERS, GAUGE, "lacuna_class_active_layers", "model,class", 256, CLASSES, "Layers of which a class runs at least one unit.") \
 X(CLASS_SKIP_RATE, GAUGE, "lacuna_class_skip_rate", "model,class", 256, CLASSES, "Units a class leaves out, of all.") \
 X(CLASS_COST_SKIP_RATE, GAUGE, "lacuna_class_cost_skip_rate", "model,class", 256, CLASSES, "The same, weighed by cost.") \

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/class_facts.h"
 #include "base/digest.h"
 #include "base/job.h"
@@ -457,6 +458,12 @@ typedef struct {
     uint64_t requests_total, tokens_total;
     uint32_t groups_count;
     const lac_group_status *groups;
+    uint64_t queued_tokens; /* estimated prompt tokens of those queued */
+    uint32_t streams;       /* requests whose client has not got all of its answer */
+    uint32_t checks_count;  /* ≤ LAC_CHECKS_MAX */
+    const lac_check *checks;
+    uint32_t decided_count; /* ≤ LAC_DECIDED_MAX, the newest first */
+    const lac_decided *decided;
 } lac_status_reply;
 
 /* "How would you judge this prompt?" It is not served. Or, with `request`: "how did you judge that
