@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "later.h"
+#include "live.h"
 #include "routes.h"
 
 enum { OVER_LIMIT_MAX = 128 }; /* connections above the limit that still get a reply */
@@ -272,7 +273,7 @@ static void check_key(lac__conn *conn)
 {
     lac_frontend *frontend = conn->frontend;
     lac__request *request = &conn->request;
-    bool open = !frontend->access || (conn->route && conn->route->open);
+    bool open = !frontend->access || (conn->route && (conn->route->open || lac__live_open(conn)));
     const char *name = open ? "" : lac__access_name(frontend->access, request->key);
     snprintf(conn->tenant, sizeof conn->tenant, "%s", name ? name : "");
     if (!name) {

@@ -22,8 +22,8 @@ uint64_t lac__frontend_now(const lac_frontend *frontend)
 
 /* ---- counting ---- */
 
-static void count(lac_frontend *frontend, const char *name, const char *help, const char *key,
-                  const char *value, int http)
+static void count(lac_frontend *frontend, lac_metric_id id, const char *key, const char *value,
+                  int http)
 {
     lac_buf labels = {.cap = 256};
     lac_metric_label(&labels, key, value);
@@ -32,51 +32,38 @@ static void count(lac_frontend *frontend, const char *name, const char *help, co
         snprintf(code, sizeof code, "%d", http);
         lac_metric_label(&labels, "code", code);
     }
-    lac_metric_add(
-        lac_metrics_series(frontend->metrics, LAC_METRIC_COUNTER, name, help, labels.data), 1);
+    lac_metric_add(lac_metrics_get(frontend->metrics, id, labels.data), 1);
     lac_buf_free(&labels);
 }
 
 void lac__count_request(lac_frontend *frontend, const char *route, int http)
 {
-    count(frontend, "lacuna_http_requests_total", "HTTP requests answered, by route and status.",
-          "route", route, http);
+    count(frontend, LAC_M_HTTP_REQUESTS, "route", route, http);
 }
 
 void lac__count_disconnect(lac_frontend *frontend, const char *why)
 {
-    count(frontend, "lacuna_http_disconnects_total", "HTTP requests that ended early, by cause.",
-          "why", why, 0);
+    count(frontend, LAC_M_HTTP_DISCONNECTS, "why", why, 0);
 }
 
 static void counters_start(lac_frontend *frontend)
 {
     lac_metrics *m = frontend->metrics;
     frontend->counters = (lac__counters){
-        .connections = lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_http_connections",
-                                          "HTTP connections open.", ""),
-        .connections_total =
-            lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_connections_total",
-                               "HTTP connections accepted.", ""),
-        .received = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_received_bytes_total",
-                                       "Bytes read from HTTP clients.", ""),
-        .denied = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_denied_total",
-                                     "Requests without a known API key.", ""),
-        .sent = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_http_sent_bytes_total",
-                                   "Bytes written to HTTP clients.", ""),
+        .connections = lac_metrics_get(m, LAC_M_HTTP_CONNECTIONS, ""),
+        .connections_total = lac_metrics_get(m, LAC_M_HTTP_CONNECTIONS_TOTAL, ""),
+        .received = lac_metrics_get(m, LAC_M_HTTP_RECEIVED, ""),
+        .denied = lac_metrics_get(m, LAC_M_HTTP_DENIED, ""),
+        .sent = lac_metrics_get(m, LAC_M_HTTP_SENT, ""),
     };
     if (!frontend->tls)
         return;
-    static const char name[] = "lacuna_tls_handshakes_total", help[] = "TLS handshakes, by end.";
-    frontend->counters.handshakes =
-        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"ok\"");
+    frontend->counters.handshakes = lac_metrics_get(m, LAC_M_TLS_HANDSHAKES, "result=\"ok\"");
     frontend->counters.handshakes_failed =
-        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"failed\"");
+        lac_metrics_get(m, LAC_M_TLS_HANDSHAKES, "result=\"failed\"");
     frontend->counters.handshakes_late =
-        lac_metrics_series(m, LAC_METRIC_COUNTER, name, help, "result=\"late\"");
-    frontend->counters.expires =
-        lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_tls_certificate_expires_seconds",
-                           "When the certificate ends, in seconds since 1970.", "");
+        lac_metrics_get(m, LAC_M_TLS_HANDSHAKES, "result=\"late\"");
+    frontend->counters.expires = lac_metrics_get(m, LAC_M_TLS_EXPIRES, "");
     lac_metric_set(frontend->counters.expires, (double)lac__tls_expires_s(frontend->tls));
 }
 
@@ -135,23 +122,22 @@ lac_status lac__frontend_adopt(lac_frontend *frontend, int fd)
 /* ---- the address ---- */
 
 static lac_status parse_address(const lac_frontend_options *options, struct sockaddr_storage *out,
-                                lac_error *err)
+                                bool *loopback, lac_error *err)
 {
     const char *host = strcmp(options->host, "localhost") == 0 ? "127.0.0.1" : options->host;
     struct sockaddr_in *v4 = (struct sockaddr_in *)out;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-    bool loopback;
     memset(out, 0, sizeof *out);
     if (uv_ip4_addr(host, options->port, v4) == 0)
-        loopback = ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+        *loopback = ntohl(v4->sin_addr.s_addr) >> 24 == 127;
     else if (uv_ip6_addr(host, options->port, v6) == 0)
-        loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+        *loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
     else
         return lac_fail(err, LAC_EINVAL, "http host is \"%.100s\", allowed an IPv4 or IPv6 address",
                         options->host);
     bool tls = options->tls_certificate && *options->tls_certificate;
     bool keys = options->api_keys && *options->api_keys;
-    if (!loopback && !options->allow_wide && !(tls && keys))
+    if (!*loopback && !options->allow_wide && !(tls && keys))
         return lac_fail(err, LAC_EREFUSED,
                         "http host is %.100s, allowed without %s only loopback "
                         "(127.0.0.0/8, ::1, localhost)",
@@ -247,7 +233,8 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
                                lac_frontend **out, lac_error *err)
 {
     struct sockaddr_storage address;
-    lac_status status = parse_address(options, &address, err);
+    bool loopback;
+    lac_status status = parse_address(options, &address, &loopback, err);
     if (status != LAC_OK)
         return status;
     lac__access *access = NULL;
@@ -263,6 +250,7 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     frontend->hooks = *hooks;
     frontend->access = access;
     frontend->tls = tls;
+    frontend->loopback = loopback;
     frontend->metrics = metrics;
     frontend->scratch.cap = 2 * (size_t)LAC_HTTP_REPLY_MAX;
     LAC_ASSERT(frontend->options.connections_max < LAC__SLOTS);

@@ -66,6 +66,7 @@ struct lac_frontend {
     lac_frontend_hooks hooks;
     lac_metrics *metrics;
     lac__counters counters;
+    bool loopback;       /* nobody beyond this machine can ask */
     lac__access *access; /* NULL: nobody is asked for a key */
     lac__tls *tls;       /* NULL: plain HTTP */
     char address[LAC_ENDPOINT_MAX + 1];

@@ -128,6 +128,8 @@ static int take_header(lac__request *r)
         if (r->has_host)
             return fail(r, 400, "bad_header", "Host", "header Host came twice, allowed once");
         r->has_host = true;
+        if (!r->value_cut && r->value_length < sizeof r->host)
+            memcpy(r->host, r->value, r->value_length + 1);
     } else if (strcasecmp(r->name, "x-request-id") == 0) {
         take_id(r);
     } else if (strcasecmp(r->name, "content-type") == 0) {

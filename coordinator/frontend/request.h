@@ -35,7 +35,8 @@ typedef struct {
     bool http10, keep_alive, expects_body, expect_continue;
     char id[LAC__REQUEST_ID_MAX + 1]; /* X-Request-Id when it came and is valid, else "" */
 
-    char key[256]; /* of "Authorization: Bearer …", or ""; wiped once it was looked at */
+    char host[128]; /* Host when it fits, else "" */
+    char key[256];  /* of "Authorization: Bearer …", or ""; wiped once it was looked at */
 
     /* X-Lacuna-…: which class is asked for; the core judges them. */
     char hint[LAC_HINT_TEXT_MAX + 1], force[LAC_NAME_MAX + 1];

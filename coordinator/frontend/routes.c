@@ -10,6 +10,7 @@
 #include "connection.h"
 #include "feedback.h"
 #include "files.h"
+#include "live.h"
 
 static const char content_json[] = "application/json";
 
@@ -144,6 +145,10 @@ static const lac__route routes[] = {
     {"/readyz", HTTP_GET, ready, "readyz", true},
     {"/health", HTTP_GET, ready, "health", true},
     {"/metrics", HTTP_GET, metrics, "metrics", true},
+    {"/healthz", HTTP_GET, lac__live_health, "healthz", true},
+    {"/", HTTP_GET, lac__live_show, "live", false},
+    {"/live", HTTP_GET, lac__live_show, "live", false},
+    {"/live.json", HTTP_GET, lac__live_state, "live", false},
 };
 
 /* The methods of a path, as a header says them. */
@@ -163,7 +168,7 @@ const lac__route *lac__route_find(const lac__request *request, lac__problem *pro
     bool get = false, post = false, delete = false;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         size_t own = strlen(routes[i].path);
-        bool below = routes[i].path[own - 1] == '/';
+        bool below = own > 1 && routes[i].path[own - 1] == '/';
         if (length < own || (!below && length != own) || (below && length == own) ||
             memcmp(path, routes[i].path, own) != 0)
             continue;

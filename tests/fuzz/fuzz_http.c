@@ -55,11 +55,22 @@ static void on_list(void *arg, lac_buf *out)
     lac_buf_text(out, "{\"id\":\"tiny\"}");
 }
 
+static bool on_health(void *arg, lac_buf *out)
+{
+    on_list(arg, out);
+    return true;
+}
+
 static void start(void)
 {
     lac_frontend_options options = {.host = "127.0.0.1", .body_max = BODY_MAX};
-    lac_frontend_hooks hooks = {
-        .emit = on_emit, .ready = on_yes, .alive = on_yes, .models = on_list, .metrics = on_list};
+    lac_frontend_hooks hooks = {.emit = on_emit,
+                                .ready = on_yes,
+                                .alive = on_yes,
+                                .models = on_list,
+                                .metrics = on_list,
+                                .status = on_list,
+                                .health = on_health};
     uv_loop_init(&loop);
     metrics = lac_metrics_create(256);
     lac_status status = lac_frontend_create(&loop, &options, &hooks, metrics, &frontend, NULL);

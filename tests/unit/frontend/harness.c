@@ -184,6 +184,18 @@ static void on_metrics(void *arg, lac_buf *out)
     lac_metrics_render(((harness *)arg)->metrics, out);
 }
 
+static bool on_health(void *arg, lac_buf *out)
+{
+    lac_buf_printf(out, "{\"ready\":%s}", ((harness *)arg)->is_ready ? "true" : "false");
+    return ((harness *)arg)->is_ready;
+}
+
+static void on_status(void *arg, lac_buf *out)
+{
+    (void)arg;
+    lac_buf_text(out, "{\"state\":1}");
+}
+
 /* ---- life ---- */
 
 static void on_done(void *arg)
@@ -206,7 +218,9 @@ void harness_start(harness *h, const lac_frontend_options *options)
                                 .ready = on_ready,
                                 .alive = on_alive,
                                 .models = on_models,
-                                .metrics = on_metrics};
+                                .metrics = on_metrics,
+                                .status = on_status,
+                                .health = on_health};
     lac_error err;
     lac_status status = lac_frontend_create(&h->loop, options ? options : &own, &hooks, h->metrics,
                                             &h->frontend, &err);

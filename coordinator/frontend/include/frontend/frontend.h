@@ -45,6 +45,9 @@ typedef struct {
      */
     lac_status (*feedback)(void *arg, const char *tenant, uint64_t request, bool good,
                            lac_error *err);
+    /* Appends the state as JSON; the three answers of health, true when all is well. */
+    void (*status)(void *arg, lac_buf *out);
+    bool (*health)(void *arg, lac_buf *out);
 } lac_frontend_hooks;
 
 /* Listens and counts into `metrics`, which outlives it; `hooks` is copied. Ignores SIGPIPE for the

@@ -125,6 +125,8 @@ X(HTTP_RECEIVED, COUNTER, "lacuna_http_received_bytes_total", "", 1, HTTP, "Byte
 X(HTTP_SENT, COUNTER, "lacuna_http_sent_bytes_total", "", 1, HTTP, "Bytes written to HTTP clients.") \
 X(HTTP_DENIED, COUNTER, "lacuna_http_denied_total", "", 1, HTTP, "Requests without a known API key.") \
 \
+X(TLS_HANDSHAKES, COUNTER, "lacuna_tls_handshakes_total", "result", 4, HTTP, "TLS handshakes, by end.") \
+X(TLS_EXPIRES, GAUGE, "lacuna_tls_certificate_expires_seconds", "", 1, HTTP, "When the certificate ends, in seconds since 1970.") \
 X(LOOP_LAG, SHORT, "lacuna_loop_lag_seconds", "", 1, PROCESS, "How late the loop's timer came.") \
 X(RSS, GAUGE, "process_resident_memory_bytes", "", 1, PROCESS, "Resident memory.") \
 X(UPTIME, GAUGE, "lacuna_uptime_seconds", "", 1, PROCESS, "Since the start.") \
