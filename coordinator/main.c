@@ -13,8 +13,10 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "base/rng.h"
+#include "base/status_json.h"
 #include "core/core.h"
 #include "epoch.h"
+#include "flight.h"
 #include "frontend/frontend.h"
 #include "guards.h"
 #include "jobs_plane.h"
@@ -23,6 +25,7 @@
 #include "options.h"
 #include "protection.h"
 #include "runner.h"
+#include "sight/recorder.h"
 #include "store/store.h"
 #include "tenants.h"
 #include "wire/socket.h"
@@ -33,7 +36,7 @@ enum {
     LAUNCH_MS = 500,          /* between two looks at what the launcher has */
     CLOCK_STEP_MAX_MS = 1000, /* what one blocked turn of the loop may cost the fleet's leases */
     FLUSH_MS = 500,           /* for the last bytes of answers after the last request ended */
-    METRIC_SERIES_MAX = 1024
+    METRIC_SERIES_MAX = 4096
 };
 
 /* The parts of the process. */
@@ -51,7 +54,8 @@ typedef struct {
     lac_store *store;          /* NULL with --jobs off, or when another coordinator has it */
     lac__runner *runner;       /* NULL without a store */
     uv_timer_t tick;
-    uv_signal_t sigterm, sigint, sighup;
+    uv_signal_t sigterm, sigint, sighup, sigusr1;
+    lac_recorder *recorder; /* of the core's events */
 
     uint64_t core_ms, seen_ms; /* the core's clock, and the machine's when it was last read */
     uint64_t started_ms, tick_due_ms, launch_due_ms;
@@ -59,7 +63,7 @@ typedef struct {
     bool stepping;
     bool draining, stopping;
     uint64_t drain_until_ms, flush_until_ms;
-    lac_metric *loop_lag, *rss, *uptime, *refused_keys;
+    lac_metric *loop_lag, *rss, *uptime, *refused_keys, *recorded;
 } coordinator;
 
 /* ---- time ---- */
@@ -82,7 +86,17 @@ static void step(coordinator *c, const lac_event *event)
      * another; a message could not be kept for later, it dies with the call that brought it. */
     LAC_ASSERT(!c->stepping);
     c->stepping = true;
-    lac_core_step(c->core, core_now(c), event);
+    lac_event whole = *event;
+    lac_prompt_facts facts;
+    if (event->kind == LAC_EVENT_MESSAGE && event->plane != LAC_PLANE_WORKER &&
+        event->msg->envelope.type == LAC_MSG_SUBMIT) {
+        lac_core_prompt_facts(c->core, &event->msg->body.submit, &facts);
+        whole.facts = &facts;
+    }
+    uint64_t now = core_now(c);
+    lac_recorder_begin(c->recorder, now, &whole);
+    lac_core_step(c->core, now, &whole);
+    lac_recorder_end(c->recorder);
     c->stepping = false;
 }
 
@@ -96,16 +110,18 @@ static void on_link_event(void *arg, const lac_event *event)
 static lac_status on_action(void *arg, const lac_action *action)
 {
     coordinator *c = arg;
+    lac_status status = LAC_EPEER;
     if (action->plane == LAC_PLANE_BATCH) {
         lac__runner_deliver(c->runner, action->msg);
-        return LAC_OK;
+        status = LAC_OK;
+    } else if (action->plane != LAC_PLANE_HTTP) {
+        status = c->link ? lac_link_send(c->link, action) : LAC_EPEER;
+    } else if (c->frontend) {
+        lac_frontend_deliver(c->frontend, action->msg);
+        status = LAC_OK;
     }
-    if (action->plane != LAC_PLANE_HTTP)
-        return c->link ? lac_link_send(c->link, action) : LAC_EPEER;
-    if (!c->frontend)
-        return LAC_EPEER;
-    lac_frontend_deliver(c->frontend, action->msg);
-    return LAC_OK;
+    lac_recorder_sent(c->recorder, action, status);
+    return status;
 }
 
 static void on_note(void *arg, lac_log_level level, const char *text)
@@ -197,7 +213,39 @@ static void http_metrics(void *arg, lac_buf *out)
     lac_metric_set(c->rss, (double)resident_bytes());
     lac_metric_set(c->refused_keys, (double)lac_wire_guard_refused(c->wire));
     lac_metric_set(c->uptime, (double)(lac_now_ms() - c->started_ms) / 1000.0);
-    lac_metrics_render(c->metrics, out);
+    lac_metric_add(c->recorded,
+                   (double)lac_recorder_events(c->recorder) - lac_metric_value(c->recorded));
+    lac_core_metrics(c->core, out);
+}
+
+static void write_status(void *arg, const lac_status_reply *status)
+{
+    lac_status_json(status, arg);
+}
+
+static void http_status(void *arg, lac_buf *out)
+{
+    coordinator *c = arg;
+    lac_core_status(c->core, write_status, out);
+}
+
+typedef struct {
+    lac_buf *out;
+    bool well;
+} health_answer;
+
+static void write_health(void *arg, const lac_status_reply *status)
+{
+    health_answer *answer = arg;
+    answer->well = lac_health_json(status, answer->out);
+}
+
+static bool http_health(void *arg, lac_buf *out)
+{
+    coordinator *c = arg;
+    health_answer answer = {.out = out};
+    lac_core_status(c->core, write_health, &answer);
+    return answer.well;
 }
 
 static lac_status http_feedback(void *arg, const char *tenant, uint64_t request, bool good,
@@ -224,6 +272,7 @@ static void stop(coordinator *c)
     uv_close((uv_handle_t *)&c->sigterm, NULL);
     uv_close((uv_handle_t *)&c->sigint, NULL);
     uv_close((uv_handle_t *)&c->sighup, NULL);
+    uv_close((uv_handle_t *)&c->sigusr1, NULL);
     lac_link_destroy(&c->link);
     lac__launching_destroy(&c->launching);
     if (c->frontend)
@@ -262,9 +311,19 @@ static void on_signal(uv_signal_t *handle, int number)
     lac_info("signal %d: refusing new requests, %zu to finish", number, lac_core_live(c->core));
     c->draining = true;
     c->drain_until_ms = lac_now_ms() + LAC_DRAIN_MS;
-    lac_core_drain(c->core, core_now(c));
+    uint64_t now = core_now(c);
+    lac_recorder_begin_drain(c->recorder, now, "", 0);
+    lac_core_drain(c->core, now);
+    lac_recorder_end(c->recorder);
     if (c->runner)
         lac__runner_drain(c->runner);
+}
+
+static void on_dump(uv_signal_t *handle, int number)
+{
+    coordinator *c = handle->data;
+    (void)number;
+    lac__flight_write(c->recorder, c->options.state_dir);
 }
 
 /* What may be read again while running: who is let in. */
@@ -278,7 +337,7 @@ static void on_reload(uv_signal_t *handle, int number)
     if (c->frontend && lac_frontend_reload(c->frontend, &err) != LAC_OK)
         lac_warn("the old API keys and certificate stay: %s", err.text);
     if (*c->options.tenants &&
-        lac__tenants_read(c->options.tenants, c->core, core_now(c), &err) != LAC_OK)
+        lac__tenants_read(c->options.tenants, c->core, c->recorder, core_now(c), &err) != LAC_OK)
         lac_warn("the old rules of tenants stay: %s", err.text);
     lac_info("lists of keys and tenants were read again");
 }
@@ -311,10 +370,12 @@ static void on_tick(uv_timer_t *handle)
 {
     coordinator *c = handle->data;
     uint64_t now = lac_now_ms();
-    lac_metric_observe(c->loop_lag,
-                       now > c->tick_due_ms ? (double)(now - c->tick_due_ms) / 1000.0 : 0);
+    uint64_t lag_ms = now > c->tick_due_ms ? now - c->tick_due_ms : 0;
+    lac_metric_observe(c->loop_lag, (double)lag_ms / 1000.0);
     c->tick_due_ms = now + TICK_MS;
-    lac_event event = {.kind = LAC_EVENT_TICK, .wall_s = lac_wall_s()};
+    lac_event event = {.kind = LAC_EVENT_TICK,
+                       .wall_s = lac_wall_s(),
+                       .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX};
     step(c, &event);
     launch_step(c, now);
     guards_step(c, now);
@@ -336,24 +397,14 @@ static lac_status take_epoch(coordinator *c, lac_error *err)
 
 static void make_metrics(coordinator *c)
 {
-    static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                    0.1,   0.25,   0.5,   1,    2.5,   10};
     c->metrics = lac_metrics_create(METRIC_SERIES_MAX);
-    c->loop_lag = lac_metrics_histogram(c->metrics, "lacuna_loop_lag_seconds",
-                                        "How late the loop's timer came.", "", bounds,
-                                        sizeof bounds / sizeof *bounds);
-    c->rss = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "process_resident_memory_bytes",
-                                "Resident memory.", "");
-    c->refused_keys = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_refused_keys",
-                                         "Handshakes of keys that are not let in.", "");
-    c->uptime = lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_uptime_seconds",
-                                   "Since the start.", "");
-    lac_metric_set(lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_build_info",
-                                      "The running version.", "version=\"" LAC_VERSION "\""),
-                   1);
-    lac_metric_set(
-        lac_metrics_series(c->metrics, LAC_METRIC_GAUGE, "lacuna_epoch", "The start count.", ""),
-        (double)c->epoch);
+    c->loop_lag = lac_metrics_get(c->metrics, LAC_M_LOOP_LAG, "");
+    c->rss = lac_metrics_get(c->metrics, LAC_M_RSS, "");
+    c->refused_keys = lac_metrics_get(c->metrics, LAC_M_REFUSED_KEYS, "");
+    c->uptime = lac_metrics_get(c->metrics, LAC_M_UPTIME, "");
+    c->recorded = lac_metrics_get(c->metrics, LAC_M_RECORDED, "");
+    lac_metric_set(lac_metrics_get(c->metrics, LAC_M_BUILD_INFO, "version=\"" LAC_VERSION "\""), 1);
+    lac_metric_set(lac_metrics_get(c->metrics, LAC_M_EPOCH, ""), (double)c->epoch);
 }
 
 /* Before anybody is let in: what is wrong with the database is an error of the start. That another
@@ -399,7 +450,9 @@ static lac_status open_http(coordinator *c, lac_error *err)
                                 .alive = http_alive,
                                 .models = http_models,
                                 .metrics = http_metrics,
-                                .feedback = http_feedback};
+                                .feedback = http_feedback,
+                                .status = http_status,
+                                .health = http_health};
     lac_status status =
         lac_frontend_create(&c->loop, &options, &hooks, c->metrics, &c->frontend, err);
     return status == LAC_OK ? LAC_OK : lac_fail_in(err, "http %s", c->options.http);
@@ -452,6 +505,7 @@ static void make_core(coordinator *c)
     LAC_ASSERT(c->core); /* the policy's name was checked */
     lac__guards_read(c->options.state_dir, c->core);
     c->guards_version = lac_core_guards_version(c->core);
+    c->recorder = lac__flight_start(c->options.state_dir, c->core, &options);
 }
 
 static void start_handles(coordinator *c)
@@ -459,11 +513,12 @@ static void start_handles(coordinator *c)
     c->started_ms = c->seen_ms = lac_now_ms();
     c->core_ms = 1;
     c->tick_due_ms = c->started_ms;
-    c->tick.data = c->sigterm.data = c->sigint.data = c->sighup.data = c;
+    c->tick.data = c->sigterm.data = c->sigint.data = c->sighup.data = c->sigusr1.data = c;
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
     uv_signal_start(&c->sigterm, on_signal, SIGTERM);
     uv_signal_start(&c->sigint, on_signal, SIGINT);
     uv_signal_start(&c->sighup, on_reload, SIGHUP);
+    uv_signal_start(&c->sigusr1, on_dump, SIGUSR1);
 }
 
 /* On failure the caller's destroy() takes down what was built. */
@@ -477,6 +532,7 @@ static lac_status build(coordinator *c, lac_error *err)
     uv_signal_init(&c->loop, &c->sigterm);
     uv_signal_init(&c->loop, &c->sigint);
     uv_signal_init(&c->loop, &c->sighup);
+    uv_signal_init(&c->loop, &c->sigusr1);
     lac_status status = take_epoch(c, err);
     if (status != LAC_OK)
         return status;
@@ -494,9 +550,11 @@ static lac_status build(coordinator *c, lac_error *err)
     if (status != LAC_OK)
         return status;
     make_core(c);
+    lac_recorder_begin_models(c->recorder, 0, &c->options.model_names);
     status = lac_core_set_models(c->core, &c->options.model_names, err);
+    lac_recorder_end(c->recorder);
     if (status == LAC_OK && *c->options.tenants)
-        status = lac__tenants_read(c->options.tenants, c->core, 0, err);
+        status = lac__tenants_read(c->options.tenants, c->core, c->recorder, 0, err);
     if (status != LAC_OK)
         return status;
     start_jobs(c);
@@ -526,6 +584,7 @@ static void destroy(coordinator *c)
     lac__runner_destroy(&c->runner);
     lac_wire_destroy(&c->wire);
     lac_core_destroy(&c->core);
+    lac_recorder_destroy(&c->recorder);
     lac_metrics_destroy(&c->metrics);
     int busy = uv_loop_close(&c->loop);
     LAC_ASSERT(!busy); /* a handle was forgotten */

@@ -121,12 +121,16 @@ static lac_status load(const char *path, list *out, lac_error *err)
     return lac_fail_in(err, "tenants");
 }
 
-lac_status lac__tenants_read(const char *path, lac_core *core, uint64_t now_ms, lac_error *err)
+lac_status lac__tenants_read(const char *path, lac_core *core, lac_recorder *recorder,
+                             uint64_t now_ms, lac_error *err)
 {
     list all;
     lac_status status = load(path, &all, err);
-    if (status == LAC_OK)
+    if (status == LAC_OK) {
+        lac_recorder_begin_tenants(recorder, now_ms, all.rows, all.count);
         status = lac_core_set_tenants(core, now_ms, all.rows, all.count, err);
+        lac_recorder_end(recorder);
+    }
     free(all.rows);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Runs the simulation over seeds: --seeds N [--from S], or --seed S [--verbose] to see one again.
- */
+/* Runs the simulation over seeds: --seeds N [--from S], or --seed S [--verbose] to see one again, with
+ * --record FILE as a flight recorder would keep it (replay.c reads that). */
 #include "sim.h"
 
 #include <signal.h>
@@ -9,6 +9,7 @@
 
 static uint64_t seed_now;
 static const char *program;
+const char *sim_record;
 
 /* The seed is the whole bug report. */
 static void on_abort(int number)
@@ -24,7 +25,7 @@ static void on_abort(int number)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: sim_core --seeds N [--from S] | --seed S [--verbose]\n");
+    fprintf(stderr, "usage: sim_core --seeds N [--from S] | --seed S [--verbose] [--record FILE]\n");
     return 2;
 }
 
@@ -85,6 +86,8 @@ int main(int argc, char **argv)
         bool more = i + 1 < argc;
         if (!strcmp(argv[i], "--verbose"))
             verbose = true;
+        else if (more && !strcmp(argv[i], "--record"))
+            sim_record = argv[++i];
         else if (more && !strcmp(argv[i], "--seeds") &&
                  lac_parse_i64(argv[++i], 1, 1 << 30, &seeds))
             continue;

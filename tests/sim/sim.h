@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/rng.h"
 #include "core/core.h"
+#include "sight/recorder.h"
 
 enum {
     SIM_WORKERS_MAX = 6,
@@ -155,6 +156,7 @@ struct sim {
     bool verbose, calm;
     lac_rng rng;
     lac_core *core;
+    lac_recorder *recorder; /* NULL: nobody asked for one */
     lac_metrics *metrics;
     sim_event *heap;
     size_t heap_count, heap_size;
@@ -181,6 +183,7 @@ typedef struct {
 } sim_totals;
 extern sim_totals totals;
 
+extern const char *sim_record; /* where a run's recording goes; NULL = nowhere */
 void sim_run(uint64_t seed, bool verbose);
 void sim_push(sim *s, uint64_t delay, sim_event event);
 uint64_t sim_open(sim *s, int worker, int rank);
@@ -189,6 +192,8 @@ void sim_close(sim *s, uint64_t peer, bool told);
 void sim_send_to_core(sim *s, lac_plane plane, uint64_t peer, sim_packet *packet);
 /* The core takes an event now. */
 void sim_core_step(sim *s, lac_event event);
+/* Somebody asks for a group to end. */
+void sim_drain(sim *s, const char *group, uint32_t deadline_ms);
 bool sim_chance(sim *s, double p);
 uint64_t sim_between(sim *s, uint64_t low, uint64_t high);
 void sim_trace(const sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

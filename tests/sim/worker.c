@@ -532,7 +532,7 @@ void sim_worker_fate(sim *s, int worker)
     case 8: {
         char name[8];
         snprintf(name, sizeof name, "g%d", worker);
-        lac_core_drain_group(s->core, s->now, name, (uint32_t)sim_between(s, 1, 3000));
+        sim_drain(s, name, (uint32_t)sim_between(s, 1, 3000));
         break;
     }
     }

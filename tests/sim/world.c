@@ -237,7 +237,11 @@ static lac_status to_worker(sim *s, const lac_action *action)
 static lac_status sink(void *arg, const lac_action *action)
 {
     sim *s = arg;
-    return action->plane == LAC_PLANE_WORKER ? to_worker(s, action) : sim_client_take(s, action);
+    lac_status status =
+        action->plane == LAC_PLANE_WORKER ? to_worker(s, action) : sim_client_take(s, action);
+    if (s->recorder)
+        lac_recorder_sent(s->recorder, action, status);
+    return status;
 }
 
 static void note(void *arg, lac_log_level level, const char *text)
@@ -248,7 +252,17 @@ static void note(void *arg, lac_log_level level, const char *text)
 
 void sim_core_step(sim *s, lac_event event)
 {
+    lac_prompt_facts facts;
+    if (s->recorder) {
+        if (event.kind == LAC_EVENT_MESSAGE && event.msg->envelope.type == LAC_MSG_SUBMIT) {
+            lac_core_prompt_facts(s->core, &event.msg->body.submit, &facts);
+            event.facts = &facts;
+        }
+        lac_recorder_begin(s->recorder, s->now, &event);
+    }
     lac_core_step(s->core, s->now, &event);
+    if (s->recorder)
+        lac_recorder_end(s->recorder);
     if (s->events % 16 == 0)
         lac_core_audit(s->core);
 }
@@ -269,8 +283,21 @@ static void set_tenants(sim *s)
     s->rules[1].tokens_minute = sim_between(s, 0, 1) * sim_between(s, 100, 5000);
     s->rules[1].concurrency = (uint32_t)(sim_between(s, 0, 1) * sim_between(s, 1, 6));
     lac_error err;
+    if (s->recorder)
+        lac_recorder_begin_tenants(s->recorder, s->now, s->rules, 2);
     lac_status status = lac_core_set_tenants(s->core, s->now, s->rules, 2, &err);
     LAC_ASSERT(status == LAC_OK);
+    if (s->recorder)
+        lac_recorder_end(s->recorder);
+}
+
+void sim_drain(sim *s, const char *group, uint32_t deadline_ms)
+{
+    if (s->recorder)
+        lac_recorder_begin_drain(s->recorder, s->now, group, deadline_ms);
+    lac_core_drain_group(s->core, s->now, group, deadline_ms);
+    if (s->recorder)
+        lac_recorder_end(s->recorder);
 }
 
 /* ---- the run ---- */
@@ -374,6 +401,8 @@ static void begin(sim *s, uint64_t seed, bool verbose)
         .note_arg = s};
     s->core = lac_core_create(&options, s->metrics, sink, s);
     LAC_ASSERT(s->core);
+    if (sim_record)
+        s->recorder = lac_recorder_create(&options, "");
     set_tenants(s);
     s->workers_count = (int)sim_between(s, 1, SIM_WORKERS_MAX);
     s->clients_count = (int)sim_between(s, 1, SIM_CLIENTS_MAX);
@@ -440,6 +469,12 @@ void sim_run(uint64_t seed, bool verbose)
     LAC_ASSERT(lac_core_ready(s->core));
     sim_client_check_ended(s);
     add_totals(s);
+    lac_error err;
+    if (s->recorder && lac_recorder_dump(s->recorder, sim_record, &err) != LAC_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    lac_recorder_destroy(&s->recorder);
     lac_core_destroy(&s->core);
     lac_metrics_destroy(&s->metrics);
     while (s->heap_count) {

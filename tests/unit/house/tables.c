@@ -19,6 +19,7 @@ const house_arrow house_arrows[] = {
     {"coordinator/core", ""},
     {"coordinator/frontend", "coordinator/core coordinator/store"},
     {"coordinator/link", "coordinator/core proto/wire"},
+    {"coordinator/sight", "coordinator/core"},
     {"coordinator/store", "coordinator/core"},
     {"worker", "worker/ kernels cluster/fabric cluster/topology proto/wire"},
     {"worker/link", "worker/engine worker/chat " ENGINE_PARTS
