@@ -423,13 +423,9 @@ lac__runner *lac__runner_create(uv_loop_t *loop, lac_store *store, double share,
     r->hooks = *hooks;
     for (int i = 0; i < LAC_JOBS_IN_FLIGHT_MAX; i++)
         r->seats[i].runner = r;
-    r->in_flight = lac_metrics_series(metrics, LAC_METRIC_GAUGE, "lacuna_batch_in_flight",
-                                      "Batch items at the core.", "");
-    r->attempts = lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_batch_attempts_total",
-                                     "Attempts at batch items.", "");
-    r->taken_back =
-        lac_metrics_series(metrics, LAC_METRIC_COUNTER, "lacuna_batch_taken_back_total",
-                           "Batch items stopped because interactive requests waited.", "");
+    r->in_flight = lac_metrics_get(metrics, LAC_M_BATCH_IN_FLIGHT, "");
+    r->attempts = lac_metrics_get(metrics, LAC_M_BATCH_ATTEMPTS, "");
+    r->taken_back = lac_metrics_get(metrics, LAC_M_BATCH_TAKEN_BACK, "");
     return r;
 }
 

@@ -128,7 +128,7 @@ def rules_text():
 # ---- the dashboard
 
 PANELS = {"SERVING": "Serving", "QUEUE": "Waiting", "PATHS": "Paths through the model", "CLASSES": "Classes",
-          "GROUPS": "Groups", "GUARDS": "Guards", "FAULTS": "Faults", "FLEET": "Fleet", "HTTP": "HTTP",
+          "GROUPS": "Groups", "GUARDS": "Guards", "FAULTS": "Faults", "JOBS": "Batch jobs", "FLEET": "Fleet", "HTTP": "HTTP",
           "PROCESS": "The process"}
 OPEN = ("SERVING", "QUEUE", "PATHS")
 RATIOS = ("lacuna_path_ecr", "lacuna_path_pes", "lacuna_path_psr")

@@ -114,7 +114,7 @@ static const lac__entry *take_entry(lac_recording *r, lac_error *err)
             fits = e->kind < LAC__ENTRY_PAD && e->body <= LAC_RECORDED_EVENT_BYTES &&
                    e->failures <= 64 &&
                    ((used + 7) & ~(size_t)7) + e->failures * sizeof *r->failures <= e->size &&
-                   e->event_kind <= LAC_EVENT_TICK && e->plane <= LAC_PLANE_HTTP;
+                   e->event_kind <= LAC_EVENT_TICK && e->plane <= LAC_PLANE_BATCH;
         if (!fits) {
             lac_fail(err, LAC_ECORRUPT, "the entry after event %llu makes no sense",
                      (unsigned long long)r->seen);

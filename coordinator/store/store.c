@@ -466,32 +466,19 @@ uint32_t lac_store_live(const lac_store *store)
 
 static void make_metrics(lac_store *store, lac_metrics *m)
 {
-    static const double bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
-                                    0.05,   0.1,   0.25,   0.5,   1,    5};
-    static const char ended_name[] = "lacuna_job_item_ends_total";
-    static const char ended_help[] = "Ends of attempts at batch items, by what became of the item.";
-    store->commit = lac_metrics_histogram(m, "lacuna_store_commit_seconds",
-                                          "Transactions of the job store, until they are on disk.",
-                                          "", bounds, sizeof bounds / sizeof *bounds);
-    store->calls = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_store_writes_total",
-                                      "Calls that those transactions held.", "");
-    store->failures = lac_metrics_series(m, LAC_METRIC_COUNTER, "lacuna_store_failures_total",
-                                         "Transactions that the disk refused.", "");
-    store->jobs = lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_jobs_live",
-                                     "Batch jobs that have not ended.", "");
-    store->waiting = lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_job_items_waiting",
-                                        "Items of live batch jobs that wait.", "");
-    store->running = lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_job_items_running",
-                                        "Items of live batch jobs that are leased.", "");
-    store->writable_metric = lac_metrics_series(m, LAC_METRIC_GAUGE, "lacuna_store_writable",
-                                                "1 while the disk takes new batch jobs.", "");
+    store->commit = lac_metrics_get(m, LAC_M_STORE_COMMIT, "");
+    store->calls = lac_metrics_get(m, LAC_M_STORE_WRITES, "");
+    store->failures = lac_metrics_get(m, LAC_M_STORE_FAILURES, "");
+    store->jobs = lac_metrics_get(m, LAC_M_JOBS_LIVE, "");
+    store->waiting = lac_metrics_get(m, LAC_M_JOB_ITEMS_WAITING, "");
+    store->running = lac_metrics_get(m, LAC_M_JOB_ITEMS_RUNNING, "");
+    store->writable_metric = lac_metrics_get(m, LAC_M_STORE_WRITABLE, "");
     for (int i = LAC_ITEM_RETURNED; i < LAC_ITEM_STATES; i++) {
         lac_buf labels = {.cap = 64};
         if (i == LAC_ITEM_RUNNING)
             continue;
         lac_metric_label(&labels, "state", lac_item_state_name((lac_item_state)i));
-        store->ended[i] =
-            lac_metrics_series(m, LAC_METRIC_COUNTER, ended_name, ended_help, labels.data);
+        store->ended[i] = lac_metrics_get(m, LAC_M_JOB_ITEM_ENDS, labels.data);
         lac_buf_free(&labels);
     }
     lac_metric_set(store->writable_metric, 1);

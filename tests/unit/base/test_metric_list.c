@@ -27,7 +27,7 @@ static bool is_name(const char *text, size_t length)
 START_TEST(every_line_keeps_the_rules)
 {
     static const char panels[] =
-        "SERVING QUEUE PATHS CLASSES GROUPS GUARDS FAULTS FLEET HTTP PROCESS";
+        "SERVING QUEUE PATHS CLASSES GROUPS GUARDS FAULTS JOBS FLEET HTTP PROCESS";
     for (int i = 0; i < LAC_M_COUNT; i++) {
         const char *name = rows[i].name;
         size_t length = strlen(name);

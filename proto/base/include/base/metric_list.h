@@ -8,7 +8,7 @@
  *   LABELS     the keys each of its series has, in that order, with commas; "" = none
  *   SERIES_MAX how many series it may have; what is beyond is counted by lacuna_metrics_overflow_total
  *   PANEL      the part of the dashboard it is drawn in: SERVING, QUEUE, PATHS, CLASSES, GROUPS,
- *              GUARDS, FAULTS, FLEET, HTTP, PROCESS
+ *              GUARDS, FAULTS, JOBS, FLEET, HTTP, PROCESS
  * Labels are never a client's own text, and never a request. Lines keep to one line each: scripts
  * read them. */
 #ifndef LAC_BASE_METRIC_LIST_H
@@ -110,6 +110,18 @@ X(IGNORED_FRAMES, COUNTER, "lacuna_ignored_frames_total", "plane", 4, FAULTS, "F
 X(SEND_BUSY, COUNTER, "lacuna_send_busy_total", "plane", 4, FAULTS, "Sends that found the peer's queue full.") \
 X(DENIED_MESSAGES, COUNTER, "lacuna_denied_messages_total", "plane", 4, FAULTS, "Messages that their sender's key does not allow.") \
 X(REFUSED_KEYS, GAUGE, "lacuna_refused_keys", "", 1, FAULTS, "Handshakes of keys that are not let in.") \
+\
+X(BATCH_IN_FLIGHT, GAUGE, "lacuna_batch_in_flight", "", 1, JOBS, "Batch items at the core.") \
+X(BATCH_ATTEMPTS, COUNTER, "lacuna_batch_attempts_total", "", 1, JOBS, "Attempts at batch items.") \
+X(BATCH_TAKEN_BACK, COUNTER, "lacuna_batch_taken_back_total", "", 1, JOBS, "Batch items stopped because interactive requests waited.") \
+X(JOBS_LIVE, GAUGE, "lacuna_jobs_live", "", 1, JOBS, "Batch jobs that have not ended.") \
+X(JOB_ITEMS_WAITING, GAUGE, "lacuna_job_items_waiting", "", 1, JOBS, "Items of live batch jobs that wait.") \
+X(JOB_ITEMS_RUNNING, GAUGE, "lacuna_job_items_running", "", 1, JOBS, "Items of live batch jobs that are leased.") \
+X(JOB_ITEM_ENDS, COUNTER, "lacuna_job_item_ends_total", "state", 8, JOBS, "Ends of attempts at batch items, by what became of the item.") \
+X(STORE_COMMIT, SHORT, "lacuna_store_commit_seconds", "", 1, JOBS, "Transactions of the job store, until they are on disk.") \
+X(STORE_WRITES, COUNTER, "lacuna_store_writes_total", "", 1, JOBS, "Calls that those transactions held.") \
+X(STORE_FAILURES, COUNTER, "lacuna_store_failures_total", "", 1, JOBS, "Transactions that the disk refused.") \
+X(STORE_WRITABLE, GAUGE, "lacuna_store_writable", "", 1, JOBS, "1 while the disk takes new batch jobs.") \
 \
 X(FLEET_WANTED, GAUGE, "lacuna_fleet_groups_wanted", "", 1, FLEET, "Groups the launcher is asked for.") \
 X(FLEET_NEEDED, GAUGE, "lacuna_fleet_groups_needed", "", 1, FLEET, "Groups by the scaler's formula, before windows.") \
