@@ -169,9 +169,14 @@ static void heartbeat(lac__io *io, lac_heartbeat *h)
 static void prompt(lac__io *io, lac_prompt *p)
 {
     IO(p->kind);
+    IO(p->want);
+    IO(p->parts);
+    IO(p->without_bos);
     IO(p->messages_count);
     IO(p->ids_count);
     span(io, &p->text);
+    span(io, &p->suffix);
+    span(io, &p->tools);
     if (p->messages_count > LAC_MESSAGES_MAX || p->ids_count > LAC_CONTEXT_MAX) {
         io->failed = true;
         return;
@@ -184,6 +189,9 @@ static void prompt(lac__io *io, lac_prompt *p)
     for (uint32_t i = 0; !io->failed && i < p->messages_count; i++) {
         IO(messages[i].role);
         span(io, &messages[i].content);
+        span(io, &messages[i].reasoning);
+        span(io, &messages[i].calls);
+        span(io, &messages[i].call_id);
     }
     p->messages = messages;
     if (io->reading)
