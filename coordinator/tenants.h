@@ -7,7 +7,8 @@
 #include "core/core.h"
 #include "sight/recorder.h"
 
-/* Reads `path` and gives its rules to the core, and to its recorder; on an error those before stay. */
+/* Reads `path` and gives its rules to the core, and to its recorder; on an error those before stay.
+ */
 lac_status lac__tenants_read(const char *path, lac_core *core, lac_recorder *recorder,
                              uint64_t now_ms, lac_error *err);
 

@@ -63,10 +63,10 @@ typedef struct {
     const lac_tenant *tenants; /* TENANTS */
     size_t tenants_count;
     const lac_model_names *models; /* MODELS */
-    bool whole;      /* false: the event's body was not kept */
-    bool finished;   /* false: the process died during this step */
-    lac_event event; /* what it points to lives until the next one is read */
-    uint64_t hash;   /* over all its actions */
+    bool whole;                    /* false: the event's body was not kept */
+    bool finished;                 /* false: the process died during this step */
+    lac_event event;               /* what it points to lives until the next one is read */
+    uint64_t hash;                 /* over all its actions */
     uint32_t actions;
     uint32_t failures_count; /* actions that did not go out: the place among them, the answer */
     const struct lac_failure {
