@@ -272,6 +272,7 @@ bool lac__io_message(lac__io *io, lac_msg *msg)
     switch (msg->envelope.type) {
     case LAC_MSG_HELLO:
         IO(msg->body.hello);
+        span(io, &msg->body.hello.address);
         facts_of_classes(io, &msg->body.hello);
         return true;
     case LAC_MSG_HEARTBEAT: heartbeat(io, &msg->body.heartbeat); return true;
