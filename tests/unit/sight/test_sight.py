@@ -100,7 +100,8 @@ class Alone(unittest.TestCase):
         self.assertEqual(missing, {"lacuna_metrics_overflow_total", "lacuna_path_request_seconds",
                                    "lacuna_path_itl_seconds", "lacuna_guard_evidence", "lacuna_guard_trips_total",
                                    "lacuna_guard_scores_total", "lacuna_group_reruns_total",
-                                   "lacuna_http_disconnects_total", "lacuna_bad_frames_total"} & missing)
+                                   "lacuna_http_disconnects_total", "lacuna_tls_handshakes_total",
+                                   "lacuna_tls_certificate_expires_seconds"} & missing)
 
     def test_health(self):
         self.assertEqual(self.coordinator.get("/livez")[0], 200)
