@@ -388,7 +388,7 @@ static void honest_times(uint64_t seed)
                 millisecond();
             LAC_ASSERT(!W.streams[ask(0, prompt, answer, answer)].refused);
         }
-        for (uint64_t k = between(0, 2000); k > 0; k--)
+        for (uint64_t k = between(0, 800); k > 0; k--)
             millisecond();
     }
     LAC_ASSERT(told > 0);
