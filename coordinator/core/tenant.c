@@ -217,6 +217,34 @@ static void over(lac_core *core, lac__quota_kind kind, lac__refusal *out)
     lac_metric_add(core->meters.quotas[kind], 1);
 }
 
+/* The quota that takes longest to come back is the one that is told: after that time both are there.
+ */
+static bool spent(lac_core *core, lac__tenant *t, const lac_submit *submit, lac__refusal *out)
+{
+    const lac_tenant *rules = &t->rules;
+    uint64_t tokens = to_reserve(core, &submit->prompt, &submit->sampling);
+    uint32_t requests_ms = lac__bucket_wait_ms(&t->requests, 1, core->now_ms);
+    uint32_t tokens_ms = lac__bucket_wait_ms(&t->tokens, tokens, core->now_ms);
+    if (!requests_ms && !tokens_ms)
+        return false;
+    if (requests_ms >= tokens_ms) {
+        over(core, LAC__QUOTA_REQUESTS, out);
+        out->retry_after_ms = requests_ms;
+        snprintf(out->reason, sizeof out->reason,
+                 "requests of tenant \"%s\" are used up: 0 left of %llu a minute", rules->name,
+                 (unsigned long long)rules->requests_minute);
+        return true;
+    }
+    over(core, LAC__QUOTA_TOKENS, out);
+    out->retry_after_ms = tokens_ms;
+    lac_quota q = lac__tenant_quota(core, t);
+    snprintf(out->reason, sizeof out->reason,
+             "tokens of tenant \"%s\": about %llu are asked for, %llu left of %llu a minute",
+             rules->name, (unsigned long long)tokens, (unsigned long long)q.tokens_left,
+             (unsigned long long)rules->tokens_minute);
+    return true;
+}
+
 bool lac__tenant_refuses(lac_core *core, lac__tenant *t, const lac_submit *submit,
                          lac__refusal *out)
 {
@@ -234,26 +262,7 @@ bool lac__tenant_refuses(lac_core *core, lac__tenant *t, const lac_submit *submi
                  t->live, rules->concurrency);
         return true;
     }
-    out->retry_after_ms = lac__bucket_wait_ms(&t->requests, 1, core->now_ms);
-    if (out->retry_after_ms) {
-        over(core, LAC__QUOTA_REQUESTS, out);
-        snprintf(out->reason, sizeof out->reason,
-                 "requests of tenant \"%s\" are used up: 0 left of %llu a minute", rules->name,
-                 (unsigned long long)rules->requests_minute);
-        return true;
-    }
-    uint64_t tokens = to_reserve(core, &submit->prompt, &submit->sampling);
-    out->retry_after_ms = lac__bucket_wait_ms(&t->tokens, tokens, core->now_ms);
-    if (out->retry_after_ms) {
-        over(core, LAC__QUOTA_TOKENS, out);
-        lac_quota q = lac__tenant_quota(core, t);
-        snprintf(out->reason, sizeof out->reason,
-                 "tokens of tenant \"%s\": about %llu are asked for, %llu left of %llu a minute",
-                 rules->name, (unsigned long long)tokens, (unsigned long long)q.tokens_left,
-                 (unsigned long long)rules->tokens_minute);
-        return true;
-    }
-    return false;
+    return spent(core, t, submit, out);
 }
 
 /* ---- the account of a request ---- */
