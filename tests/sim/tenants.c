@@ -262,7 +262,8 @@ static double shares(uint64_t seed)
         prompts[i] = (uint32_t)between(8, 400);
     }
     obey();
-    for (uint64_t end = W.now + 300000; W.now < end; millisecond())
+    uint64_t end = W.now + 300000;
+    for (; W.now < end && W.streams_count < STREAMS_MAX - 100; millisecond())
         for (int i = 0; i < W.tenants; i++)
             while (W.waiting[i] < 3)
                 ask(i, (uint32_t)between(8, prompts[i]), (uint32_t)between(1, longest[i]), 0);
