@@ -28,6 +28,8 @@ static lac_status options_check(const lac_kv_options *o, lac_error *err)
     if (o->prefix_blocks > LAC_PREFIX_CACHE_MAX)
         return lac_fail(err, LAC_EINVAL, "kv prefix_blocks is %u, allowed up to %d",
                         o->prefix_blocks, LAC_PREFIX_CACHE_MAX);
+    if (o->windowed && o->window == 0)
+        return lac_fail(err, LAC_EINVAL, "kv window is 0, allowed from 1 where units are windowed");
     for (uint32_t u = 0; u < o->units_count; u++)
         if (o->size_of[u] >= o->sizes_count)
             return lac_fail(err, LAC_EINVAL, "kv size_of[%u] is %u, sizes_count is %u", u,
@@ -64,6 +66,10 @@ lac_status lac_kv_create(const lac_kv_options *options, lac_kv_pool **out, lac_e
     pool->size_of = lac_alloc(pool->units_count + 1, sizeof(uint32_t));
     for (uint32_t u = 0; u < pool->units_count; u++)
         pool->size_of[u] = options->size_of[u];
+    pool->windowed = lac_alloc(pool->units_count + 1, sizeof(bool));
+    for (uint32_t u = 0; u < pool->units_count && options->windowed; u++)
+        if ((pool->windowed[u] = options->windowed[u]))
+            pool->window = options->window;
     pool->sequences = lac_alloc(pool->sequences_max, sizeof(*pool->sequences));
 
     size_t rows = (size_t)pool->sequences_max * pool->units_count;
@@ -98,6 +104,7 @@ void lac_kv_destroy(lac_kv_pool **pool)
     }
     lac__prefix_destroy(*pool);
     free((*pool)->size_of);
+    free((*pool)->windowed);
     free((*pool)->sequences);
     free((*pool)->kept);
     free((*pool)->tables);
@@ -112,12 +119,17 @@ lac__sequence_tables *lac__sequence_at(const lac_kv_pool *pool, int sequence)
     return &pool->sequences[sequence];
 }
 
-void lac_kv_block_cost(const lac_kv_pool *pool, const bool *kept, uint32_t cost[LAC_KV_SIZES_MAX])
+void lac_kv_block_cost(const lac_kv_pool *pool, const bool *kept, uint32_t cost[LAC_KV_SIZES_MAX],
+                       uint32_t windowed[LAC_KV_SIZES_MAX])
 {
     memset(cost, 0, LAC_KV_SIZES_MAX * sizeof(uint32_t));
-    for (uint32_t u = 0; u < pool->units_count; u++)
-        if (!kept || kept[u])
-            cost[pool->size_of[u]]++;
+    memset(windowed, 0, LAC_KV_SIZES_MAX * sizeof(uint32_t));
+    for (uint32_t u = 0; u < pool->units_count; u++) {
+        if (kept && !kept[u])
+            continue;
+        cost[pool->size_of[u]]++;
+        windowed[pool->size_of[u]] += pool->windowed[u];
+    }
 }
 
 int lac_kv_open(lac_kv_pool *pool, const bool *kept)
@@ -132,8 +144,9 @@ int lac_kv_open(lac_kv_pool *pool, const bool *kept)
     sequence->blocks = 0;
     for (uint32_t u = 0; u < pool->units_count; u++)
         sequence->kept[u] = !kept || kept[u];
-    lac_kv_block_cost(pool, kept, sequence->cost);
+    lac_kv_block_cost(pool, kept, sequence->cost, sequence->windowed);
     memcpy(sequence->node_cost, sequence->cost, sizeof sequence->cost);
+    memcpy(sequence->node_windowed, sequence->windowed, sizeof sequence->windowed);
     sequence->narrowed = false;
     return (int)i;
 }
@@ -184,19 +197,27 @@ bool lac_kv_reserve(lac_kv_pool *pool, int sequence, uint32_t tokens)
     return true;
 }
 
+/* Gives back what a unit's row of the tables has in blocks from … to−1. */
+static void row_give(lac_kv_pool *pool, uint32_t unit, uint32_t *row, uint32_t from, uint32_t to)
+{
+    for (uint32_t b = from; b < to; b++) {
+        if (row[b] != LAC_KV_PAGE_NONE)
+            lac__page_give(&pool->lists[pool->size_of[unit]], row[b]);
+        row[b] = LAC_KV_PAGE_NONE;
+    }
+}
+
 uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept)
 {
     lac__sequence_tables *s = lac__sequence_at(pool, sequence);
     for (uint32_t u = 0; u < pool->units_count; u++) {
         uint32_t *row = s->tables + (size_t)u * pool->stride;
         LAC_ASSERT(s->kept[u] || !kept[u]); /* left out is never taken up again */
-        for (uint32_t b = s->shared; b < s->blocks && s->kept[u] && !kept[u]; b++) {
-            lac__page_give(&pool->lists[pool->size_of[u]], row[b]);
-            row[b] = LAC_KV_PAGE_NONE;
-        }
+        if (s->kept[u] && !kept[u])
+            row_give(pool, u, row, s->shared, s->blocks);
         s->kept[u] = kept[u];
     }
-    lac_kv_block_cost(pool, kept, s->cost);
+    lac_kv_block_cost(pool, kept, s->cost, s->windowed);
     s->narrowed = true;
     return s->shared;
 }
@@ -204,16 +225,63 @@ uint32_t lac_kv_narrow(lac_kv_pool *pool, int sequence, const bool *kept)
 /* Gives back blocks from `blocks` on. */
 static void blocks_give(lac_kv_pool *pool, lac__sequence_tables *s, uint32_t blocks)
 {
-    for (uint32_t u = 0; u < pool->units_count; u++) {
-        uint32_t *row = s->tables + (size_t)u * pool->stride;
-        for (uint32_t b = blocks; b < s->blocks; b++) {
-            if (row[b] != LAC_KV_PAGE_NONE)
-                lac__page_give(&pool->lists[pool->size_of[u]], row[b]);
-            row[b] = LAC_KV_PAGE_NONE;
-        }
-    }
+    for (uint32_t u = 0; u < pool->units_count; u++)
+        row_give(pool, u, s->tables + (size_t)u * pool->stride, blocks, s->blocks);
     s->blocks = blocks;
 }
+
+/* ---- windows ---- */
+
+uint32_t lac__first_seen(const lac_kv_pool *pool, uint32_t tokens)
+{
+    bool some = pool->window > 0 && tokens + 1 > pool->window;
+    return some ? (tokens + 1 - pool->window) / pool->block_tokens : 0;
+}
+
+void lac__window_pass(lac_kv_pool *pool, lac__sequence_tables *s, uint32_t to)
+{
+    if (to <= s->passed)
+        return;
+    lac__prefix_pass(pool, s, to);
+    for (uint32_t u = 0; u < pool->units_count; u++)
+        if (pool->windowed[u])
+            row_give(pool, u, s->tables + (size_t)u * pool->stride, s->passed,
+                     to < s->blocks ? to : s->blocks);
+    s->passed = to;
+}
+
+void lac_kv_pass(lac_kv_pool *pool, int sequence, uint32_t tokens)
+{
+    lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    LAC_ASSERT(tokens <= s->blocks * pool->block_tokens);
+    lac__window_pass(pool, s, lac__first_seen(pool, tokens));
+}
+
+uint32_t lac_kv_window_blocks(const lac_kv_pool *pool)
+{
+    /* Of the window − 1 positions before it a block's first query sees so many blocks, and its own.
+     */
+    return pool->window == 0 ? 0
+                             : (pool->window - 1 + pool->block_tokens - 1) / pool->block_tokens + 1;
+}
+
+uint32_t lac_kv_passed(const lac_kv_pool *pool, int sequence)
+{
+    return lac__sequence_at(pool, sequence)->passed;
+}
+
+void lac_kv_held(const lac_kv_pool *pool, int sequence, uint32_t held[LAC_KV_SIZES_MAX])
+{
+    const lac__sequence_tables *s = lac__sequence_at(pool, sequence);
+    uint32_t shared_seen = s->shared > s->passed ? s->shared - s->passed : 0;
+    uint32_t own = s->blocks - s->shared, own_seen = s->blocks - s->passed - shared_seen;
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        held[i] = own * (s->cost[i] - s->windowed[i]) + own_seen * s->windowed[i] +
+                  s->shared * (s->node_cost[i] - s->node_windowed[i]) +
+                  shared_seen * s->node_windowed[i];
+}
+
+/* ---- giving back ---- */
 
 void lac_kv_trim(lac_kv_pool *pool, int sequence, uint32_t tokens)
 {
@@ -230,6 +298,7 @@ void lac_kv_release(lac_kv_pool *pool, int sequence)
     lac__sequence_tables *s = lac__sequence_at(pool, sequence);
     lac__prefix_leave(pool, s);
     blocks_give(pool, s, 0);
+    s->passed = 0;
 }
 
 const uint32_t *lac_kv_tables(const lac_kv_pool *pool, int sequence)
@@ -249,12 +318,18 @@ uint32_t lac_kv_blocks(const lac_kv_pool *pool, int sequence)
 
 uint32_t lac_kv_tokens_max(const lac_kv_pool *pool, const bool *kept)
 {
-    uint32_t cost[LAC_KV_SIZES_MAX];
-    lac_kv_block_cost(pool, kept, cost);
-    uint64_t blocks = pool->stride;
-    for (uint32_t s = 0; s < pool->sizes_count; s++)
-        if (cost[s] > 0 && pool->lists[s].count / cost[s] < blocks)
-            blocks = pool->lists[s].count / cost[s];
+    uint32_t cost[LAC_KV_SIZES_MAX], windowed[LAC_KV_SIZES_MAX];
+    lac_kv_block_cost(pool, kept, cost, windowed);
+    uint64_t blocks = pool->stride, seen = lac_kv_window_blocks(pool);
+    for (uint32_t s = 0; s < pool->sizes_count; s++) {
+        if (cost[s] == 0)
+            continue;
+        uint64_t pages = pool->lists[s].count, most = pages / cost[s];
+        if (windowed[s] > 0 && most >= seen)
+            most = cost[s] > windowed[s] ? (pages - seen * windowed[s]) / (cost[s] - windowed[s])
+                                         : pool->stride;
+        blocks = most < blocks ? most : blocks;
+    }
     uint64_t tokens = blocks * pool->block_tokens;
     return tokens < pool->context_max ? (uint32_t)tokens : pool->context_max;
 }

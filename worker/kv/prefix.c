@@ -41,7 +41,7 @@ bool lac__prefix_create(lac_kv_pool *pool, uint32_t nodes_max, uint64_t seed)
         prefix->nodes[i].next = i + 1 < nodes_max ? i + 1 : LAC__NODE_NONE;
     prefix->buckets_mask = buckets - 1;
     prefix->unused = 0;
-    prefix->oldest = prefix->newest = LAC__NODE_NONE;
+    prefix->idle = prefix->passed = (lac__node_list){LAC__NODE_NONE, LAC__NODE_NONE};
     prefix->seed = seed;
     prefix->nodes_max = nodes_max;
     return true;
@@ -89,51 +89,103 @@ static uint32_t node_find(const lac_kv_pool *pool, const lac_digest *key, uint32
     return LAC__NODE_NONE;
 }
 
-/* ---- nodes without a user ---- */
+/* ---- nodes whose pages count as free ---- */
 
-static void list_remove(lac__prefix *prefix, uint32_t n)
+static void list_remove(lac__prefix *prefix, lac__node_list *list, uint32_t n)
 {
     lac__node *node = &prefix->nodes[n];
     if (node->older != LAC__NODE_NONE)
         prefix->nodes[node->older].newer = node->newer;
     else
-        prefix->oldest = node->newer;
+        list->oldest = node->newer;
     if (node->newer != LAC__NODE_NONE)
         prefix->nodes[node->newer].older = node->older;
     else
-        prefix->newest = node->older;
+        list->newest = node->older;
 }
 
-static void list_add(lac__prefix *prefix, uint32_t n)
+static void list_add(lac__prefix *prefix, lac__node_list *list, uint32_t n)
 {
-    prefix->nodes[n].older = prefix->newest;
+    prefix->nodes[n].older = list->newest;
     prefix->nodes[n].newer = LAC__NODE_NONE;
-    if (prefix->newest != LAC__NODE_NONE)
-        prefix->nodes[prefix->newest].newer = n;
+    if (list->newest != LAC__NODE_NONE)
+        prefix->nodes[list->newest].newer = n;
     else
-        prefix->oldest = n;
-    prefix->newest = n;
+        list->oldest = n;
+    list->newest = n;
 }
 
-void lac__prefix_leave(lac_kv_pool *pool, lac__sequence_tables *sequence)
+static bool is_unseen(const lac__node *node)
+{
+    return node->whole && node->viewers == 0;
+}
+
+/* The list that a node belongs to, NULL for none. */
+static lac__node_list *list_of(lac__prefix *prefix, const lac__node *node)
+{
+    return node->users == 0 ? &prefix->idle : is_unseen(node) ? &prefix->passed : NULL;
+}
+
+/* A sequence begins (+1) or ends (−1) to use the node, or to see it. Lists and counts follow. */
+static void node_change(lac_kv_pool *pool, const lac__sequence_tables *s, uint32_t n, int users,
+                        int viewers)
 {
     lac__prefix *prefix = &pool->prefix;
-    for (uint32_t n = sequence->tip; n != LAC__NODE_NONE; n = prefix->nodes[n].parent) {
-        LAC_ASSERT(prefix->nodes[n].users > 0);
-        if (--prefix->nodes[n].users > 0)
+    lac__node *node = &prefix->nodes[n];
+    lac__node_list *from = list_of(prefix, node);
+    int idle = -(node->users == 0), unseen = -is_unseen(node);
+    LAC_ASSERT((int64_t)node->users + users >= 0 && (int64_t)node->viewers + viewers >= 0);
+    node->users += (uint32_t)users;
+    node->viewers += (uint32_t)viewers;
+    LAC_ASSERT(node->viewers <= node->users);
+    lac__node_list *to = list_of(prefix, node);
+    idle += node->users == 0;
+    unseen += is_unseen(node);
+    if (from != to && from)
+        list_remove(prefix, from, n);
+    if (from != to && to)
+        list_add(prefix, to, n);
+    for (uint32_t i = 0; i < pool->sizes_count; i++)
+        pool->lists[i].cached += (uint32_t)idle * (s->node_cost[i] - s->node_windowed[i]) +
+                                 (uint32_t)unseen * s->node_windowed[i];
+}
+
+void lac__prefix_leave(lac_kv_pool *pool, lac__sequence_tables *s)
+{
+    uint32_t block = s->shared;
+    for (uint32_t n = s->tip; n != LAC__NODE_NONE; n = pool->prefix.nodes[n].parent)
+        node_change(pool, s, n, -1, --block >= s->passed ? -1 : 0);
+    s->tip = LAC__NODE_NONE;
+    s->shared = 0;
+}
+
+void lac__prefix_pass(lac_kv_pool *pool, const lac__sequence_tables *s, uint32_t to)
+{
+    uint32_t block = s->shared;
+    for (uint32_t n = s->tip; block > s->passed; n = pool->prefix.nodes[n].parent)
+        if (--block < to)
+            node_change(pool, s, n, 0, -1);
+}
+
+/* Gives up what the node holds: all of it, or its windowed pages. */
+static void node_pages_give(lac_kv_pool *pool, uint32_t n, bool all)
+{
+    uint32_t *pages = pages_of(pool, n);
+    for (uint32_t u = 0; u < pool->units_count; u++) {
+        if (pages[u] == LAC_KV_PAGE_NONE || !(all || pool->windowed[u]))
             continue;
-        list_add(prefix, n);
-        for (uint32_t s = 0; s < pool->sizes_count; s++)
-            pool->lists[s].cached += sequence->node_cost[s];
+        lac__page_list *list = &pool->lists[pool->size_of[u]];
+        list->cached--;
+        lac__page_give(list, pages[u]);
+        pages[u] = LAC_KV_PAGE_NONE;
     }
-    sequence->tip = LAC__NODE_NONE;
-    sequence->shared = 0;
 }
 
-void lac__prefix_evict(lac_kv_pool *pool)
+/* Gives up the least recently used node without a user. */
+static void idle_evict(lac_kv_pool *pool)
 {
     lac__prefix *prefix = &pool->prefix;
-    uint32_t n = prefix->oldest;
+    uint32_t n = prefix->idle.oldest;
     LAC_ASSERT(n != LAC__NODE_NONE);
     lac__node *node = &prefix->nodes[n];
     LAC_ASSERT(node->users == 0 && node->children == 0);
@@ -141,51 +193,67 @@ void lac__prefix_evict(lac_kv_pool *pool)
     while (*link != n)
         link = &prefix->nodes[*link].next;
     *link = node->next;
-    list_remove(prefix, n);
+    list_remove(prefix, &prefix->idle, n);
     if (node->parent != LAC__NODE_NONE)
         prefix->nodes[node->parent].children--;
-    const uint32_t *pages = pages_of(pool, n);
-    for (uint32_t u = 0; u < pool->units_count; u++) {
-        if (pages[u] == LAC_KV_PAGE_NONE)
-            continue;
-        lac__page_list *list = &pool->lists[pool->size_of[u]];
-        list->cached--;
-        lac__page_give(list, pages[u]);
-    }
+    node_pages_give(pool, n, true);
     node->next = prefix->unused;
     prefix->unused = n;
 }
 
+void lac__prefix_evict(lac_kv_pool *pool)
+{
+    lac__prefix *prefix = &pool->prefix;
+    uint32_t n = prefix->passed.oldest;
+    if (n == LAC__NODE_NONE) {
+        idle_evict(pool);
+        return;
+    }
+    list_remove(prefix, &prefix->passed, n);
+    node_pages_give(pool, n, false);
+    prefix->nodes[n].whole = false;
+}
+
 void lac_prefix_clear(lac_kv_pool *pool)
 {
-    while (pool->prefix.nodes_max > 0 && pool->prefix.oldest != LAC__NODE_NONE)
-        lac__prefix_evict(pool);
+    while (pool->prefix.nodes_max > 0 && pool->prefix.idle.oldest != LAC__NODE_NONE)
+        idle_evict(pool);
 }
 
 /* ---- sharing ---- */
 
-/* The sequence's next shared block is node n. Pages of its own for that block go back. */
+/* The sequence's next shared block is node n. Pages of its own for that block go back, or fill the
+ * node where it lacks what the sequence sees. */
 static void node_use(lac_kv_pool *pool, lac__sequence_tables *sequence, uint32_t n)
 {
     lac__node *node = &pool->prefix.nodes[n];
     uint32_t block = sequence->shared;
+    bool sees = block >= sequence->passed;
     LAC_ASSERT(node->parent == sequence->tip && block < pool->stride);
-    if (node->users++ == 0) {
-        list_remove(&pool->prefix, n);
-        for (uint32_t s = 0; s < pool->sizes_count; s++)
-            pool->lists[s].cached -= sequence->node_cost[s];
-    }
-    const uint32_t *pages = pages_of(pool, n);
+    node_change(pool, sequence, n, 1, sees);
+    uint32_t *pages = pages_of(pool, n);
     for (uint32_t u = 0; u < pool->units_count; u++) {
         lac__page_list *list = &pool->lists[pool->size_of[u]];
         uint32_t *entry = &sequence->tables[(size_t)u * pool->stride + block];
+        bool has_own = block < sequence->blocks && *entry != LAC_KV_PAGE_NONE;
+        if (pool->windowed[u] && sequence->kept[u] && (!sees || !node->whole)) {
+            LAC_ASSERT(has_own == sees);
+            if (sees) { /* the node's holder */
+                pages[u] = *entry;
+                list->holders[*entry]++;
+            } else {
+                *entry = LAC_KV_PAGE_NONE;
+            }
+            continue;
+        }
         LAC_ASSERT((pages[u] != LAC_KV_PAGE_NONE) == sequence->kept[u]);
-        if (block < sequence->blocks && *entry != LAC_KV_PAGE_NONE)
+        if (has_own)
             lac__page_give(list, *entry);
         *entry = pages[u];
         if (pages[u] != LAC_KV_PAGE_NONE)
             list->holders[pages[u]]++;
     }
+    node->whole |= sees;
     sequence->tip = n;
     sequence->shared = block + 1;
     if (sequence->blocks < sequence->shared)
@@ -199,16 +267,21 @@ static bool node_add(lac_kv_pool *pool, lac__sequence_tables *sequence, const la
     lac__prefix *prefix = &pool->prefix;
     uint32_t block = sequence->shared;
     LAC_ASSERT(block < sequence->blocks);
-    if (prefix->unused == LAC__NODE_NONE && prefix->oldest != LAC__NODE_NONE)
-        lac__prefix_evict(pool);
+    if (prefix->unused == LAC__NODE_NONE && prefix->idle.oldest != LAC__NODE_NONE)
+        idle_evict(pool);
     uint32_t n = prefix->unused;
     if (n == LAC__NODE_NONE)
         return false;
     lac__node *node = &prefix->nodes[n];
     prefix->unused = node->next;
     uint32_t *bucket = bucket_of(pool, key, sequence->tip, tokens);
-    *node = (lac__node){
-        .parent = sequence->tip, .next = *bucket, .users = 1, .children = 0, .key = *key};
+    bool sees = block >= sequence->passed;
+    *node = (lac__node){.parent = sequence->tip,
+                        .next = *bucket,
+                        .users = 1,
+                        .viewers = sees,
+                        .whole = sees,
+                        .key = *key};
     *bucket = n;
     if (node->parent != LAC__NODE_NONE)
         prefix->nodes[node->parent].children++;
@@ -224,19 +297,37 @@ static bool node_add(lac_kv_pool *pool, lac__sequence_tables *sequence, const la
     return true;
 }
 
-uint32_t lac_prefix_find(const lac_kv_pool *pool, const lac_digest *key, const uint32_t *tokens,
-                         uint32_t count, uint32_t *held)
+/* How far a text can go on from `blocks` blocks that end with node *tip and of which the last
+ * `seen` show their windowed pages: the last block whose window is there. *tip is then its node. */
+static uint32_t reach_of(const lac_kv_pool *pool, const lac_digest *key, const uint32_t *tokens,
+                         uint32_t count, uint32_t blocks, uint32_t seen, uint32_t *tip)
 {
-    uint32_t parent = LAC__NODE_NONE, blocks = 0;
-    *held = 0;
-    for (; (blocks + 1) * pool->block_tokens <= count; blocks++) {
-        uint32_t n = node_find(pool, key, parent, tokens + (size_t)blocks * pool->block_tokens);
+    uint32_t reach = blocks;
+    for (uint32_t n = *tip; (blocks + 1) * pool->block_tokens <= count;) {
+        n = node_find(pool, key, n, tokens + (size_t)blocks * pool->block_tokens);
         if (n == LAC__NODE_NONE)
             break;
-        *held += pool->prefix.nodes[n].users > 0;
-        parent = n;
+        blocks++;
+        seen = pool->prefix.nodes[n].whole ? seen + 1 : 0;
+        if (blocks - lac__first_seen(pool, blocks * pool->block_tokens) <= seen) {
+            reach = blocks;
+            *tip = n;
+        }
     }
-    return blocks;
+    return reach;
+}
+
+lac_prefix_found lac_prefix_find(const lac_kv_pool *pool, const lac_digest *key,
+                                 const uint32_t *tokens, uint32_t count)
+{
+    uint32_t tip = LAC__NODE_NONE;
+    lac_prefix_found out = {.blocks = reach_of(pool, key, tokens, count, 0, 0, &tip)};
+    out.passed = lac__first_seen(pool, out.blocks * pool->block_tokens);
+    for (uint32_t b = out.blocks; b-- > 0; tip = pool->prefix.nodes[tip].parent) {
+        out.idle += pool->prefix.nodes[tip].users == 0;
+        out.unseen += b >= out.passed && is_unseen(&pool->prefix.nodes[tip]);
+    }
+    return out;
 }
 
 uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
@@ -244,10 +335,13 @@ uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
 {
     lac__sequence_tables *s = lac__sequence_at(pool, sequence);
     LAC_ASSERT(count <= pool->context_max && !s->narrowed);
-    while ((s->shared + 1) * pool->block_tokens <= count) {
+    uint32_t tip = s->tip, seen = s->shared > s->passed ? s->shared - s->passed : 0;
+    uint32_t reach = reach_of(pool, key, tokens, count, s->shared, seen, &tip);
+    if (reach > s->shared)
+        lac__window_pass(pool, s, lac__first_seen(pool, reach * pool->block_tokens));
+    while (s->shared < reach) {
         uint32_t n = node_find(pool, key, s->tip, tokens + (size_t)s->shared * pool->block_tokens);
-        if (n == LAC__NODE_NONE)
-            break;
+        LAC_ASSERT(n != LAC__NODE_NONE);
         node_use(pool, s, n);
     }
     return s->shared * pool->block_tokens;
@@ -270,33 +364,47 @@ void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
     }
 }
 
+/* Pages of so many blocks, of which so many with what windowed units have in them. */
 static void pages_add(uint32_t to[LAC_KV_SIZES_MAX], const uint32_t cost[LAC_KV_SIZES_MAX],
-                      uint32_t blocks)
+                      const uint32_t windowed[LAC_KV_SIZES_MAX], uint32_t blocks, uint32_t seen)
 {
-    for (uint32_t s = 0; s < LAC_KV_SIZES_MAX; s++)
-        to[s] += cost[s] * blocks;
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
+        to[i] += blocks * (cost[i] - windowed[i]) + seen * windowed[i];
+}
+
+static void share_count(lac_kv_pool *pool, const lac__sequence_tables *s, lac_prefix_share *out)
+{
+    lac__prefix *prefix = &pool->prefix;
+    uint32_t owned = 0, alone = 0, seen_owned = 0, seen_alone = 0; /* nodes */
+    /* Users never grow along a chain: from its end, nodes used by nobody else come first, and the
+     * first node that an earlier sequence holds ends what this one owns. */
+    for (uint32_t n = s->tip; n != LAC__NODE_NONE && prefix->nodes[n].round != prefix->round;
+         n = prefix->nodes[n].parent) {
+        prefix->nodes[n].round = prefix->round;
+        owned++;
+        alone += prefix->nodes[n].users == 1;
+    }
+    /* An earlier one may have passed what this one still sees. */
+    for (uint32_t n = s->tip, b = s->shared; pool->window > 0 && b > s->passed;
+         b--, n = prefix->nodes[n].parent) {
+        lac__node *node = &prefix->nodes[n];
+        seen_owned += node->seen_round != prefix->round;
+        seen_alone += node->viewers == 1;
+        node->seen_round = prefix->round;
+    }
+    uint32_t own = s->blocks - s->shared;
+    uint32_t own_seen = s->blocks - (s->shared > s->passed ? s->shared : s->passed);
+    *out = (lac_prefix_share){0};
+    pages_add(out->owned, s->cost, s->windowed, own, own_seen);
+    pages_add(out->owned, s->node_cost, s->node_windowed, owned, seen_owned);
+    pages_add(out->alone, s->cost, s->windowed, own, own_seen);
+    pages_add(out->alone, s->node_cost, s->node_windowed, alone, seen_alone);
 }
 
 void lac_prefix_shares(lac_kv_pool *pool, const int *sequences, uint32_t count,
                        lac_prefix_share *out)
 {
-    lac__prefix *prefix = &pool->prefix;
-    prefix->round++;
-    for (uint32_t i = 0; i < count; i++) {
-        const lac__sequence_tables *s = lac__sequence_at(pool, sequences[i]);
-        uint32_t owned = 0, alone = 0; /* nodes */
-        /* Users never grow along a chain: from its end, nodes used by nobody else come first, and
-         * the first node that an earlier sequence holds ends what this one owns. */
-        for (uint32_t n = s->tip; n != LAC__NODE_NONE && prefix->nodes[n].round != prefix->round;
-             n = prefix->nodes[n].parent) {
-            prefix->nodes[n].round = prefix->round;
-            owned++;
-            alone += prefix->nodes[n].users == 1;
-        }
-        out[i] = (lac_prefix_share){0};
-        pages_add(out[i].owned, s->cost, s->blocks - s->shared);
-        pages_add(out[i].owned, s->node_cost, owned);
-        pages_add(out[i].alone, s->cost, s->blocks - s->shared);
-        pages_add(out[i].alone, s->node_cost, alone);
-    }
+    pool->prefix.round++;
+    for (uint32_t i = 0; i < count; i++)
+        share_count(pool, lac__sequence_at(pool, sequences[i]), &out[i]);
 }

@@ -93,12 +93,23 @@ static uint32_t blocks_for(const decision *d, uint32_t tokens)
     return (tokens + d->budget->block_tokens - 1) / d->budget->block_tokens;
 }
 
+/* Pages of size i that a sequence takes on its way to `blocks` blocks, at least. Windowed units
+ * hold no more than their window on the way, since a chunk takes what there is. */
+static int64_t pages_to(const decision *d, const lac_sched_sequence *s, uint32_t blocks, uint32_t i)
+{
+    int64_t more = (int64_t)blocks - s->blocks, seen = (int64_t)s->blocks - s->passed,
+            windowed = more;
+    if (d->budget->window_blocks > 0 && seen + windowed > d->budget->window_blocks)
+        windowed = d->budget->window_blocks > seen ? d->budget->window_blocks - seen : 0;
+    return more * (s->cost[i] - s->windowed[i]) + windowed * s->windowed[i];
+}
+
 /* Whether a waiting sequence can have pages for `blocks` blocks, those from the cache among them.
  */
 static bool blocks_fit(const decision *d, const lac_sched_sequence *s, uint32_t blocks)
 {
     for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
-        if ((int64_t)(blocks - s->blocks) * s->cost[i] + s->alone[i] > d->pages_free[i])
+        if (pages_to(d, s, blocks, i) + s->alone[i] > d->pages_free[i])
             return false;
     return true;
 }
@@ -108,6 +119,15 @@ static void blocks_take(decision *d, const lac_sched_sequence *s, int64_t blocks
 {
     for (uint32_t i = 0; i < LAC_KV_SIZES_MAX; i++)
         d->pages_free[i] -= blocks * s->cost[i];
+}
+
+/* Books the rest of the way to `blocks` blocks after a run up to `taken`. */
+static void rest_take(decision *d, const lac_sched_sequence *s, uint32_t taken, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < LAC_KV_SIZES_MAX && blocks > taken; i++) {
+        int64_t rest = pages_to(d, s, blocks, i) - (int64_t)(taken - s->blocks) * s->cost[i];
+        d->pages_free[i] -= rest > 0 ? rest : 0;
+    }
 }
 
 static void pages_give(decision *d, const uint32_t pages[LAC_KV_SIZES_MAX])
@@ -245,10 +265,7 @@ static void book_rest_of_prefills(decision *d)
             continue;
         uint32_t after = blocks_for(d, s->computed + d->order->runs[r].rows);
         uint32_t all = blocks_for(d, s->tokens + 1);
-        if (after < s->blocks)
-            after = s->blocks;
-        if (all > after)
-            blocks_take(d, s, all - after);
+        rest_take(d, s, after < s->blocks ? s->blocks : after, all);
     }
 }
 
@@ -275,10 +292,11 @@ static void decide_admissions(decision *d, uint32_t rows_left)
         uint32_t rows = remaining < rows_left ? remaining : rows_left;
         for (uint32_t p = 0; p < LAC_KV_SIZES_MAX; p++)
             d->pages_free[p] -= s->alone[p];
+        /* A chunk wider than the window takes more than was counted: as much as there is. */
+        rows = tokens_that_fit(d, s, s->computed + rows) - s->computed;
+        LAC_ASSERT(rows > 0);
         run_add(d, i, rows);
-        uint32_t after = blocks_for(d, s->computed + rows);
-        if (all > after)
-            blocks_take(d, s, all - after);
+        rest_take(d, s, blocks_for(d, s->computed + rows), all);
         rows_left -= rows;
         active++;
     }

@@ -13,7 +13,10 @@ enum { UNITS = 3, BLOCK = 4, CONTEXT = 48, SEQUENCES = 4, STRIDE = CONTEXT / BLO
 
 static const uint32_t size_of[UNITS] = {0, 1, 0};
 
-static lac_kv_pool *make(uint32_t blocks, uint32_t prefix_blocks)
+static const bool windowed[UNITS] = {false, false, true};
+
+/* `window` 0: none; else the last unit has it. */
+static lac_kv_pool *make_windowed(uint32_t blocks, uint32_t prefix_blocks, uint32_t window)
 {
     lac_kv_options options = {.block_tokens = BLOCK,
                               .context_max = CONTEXT,
@@ -23,11 +26,18 @@ static lac_kv_pool *make(uint32_t blocks, uint32_t prefix_blocks)
                               .sizes_count = 2,
                               .pages = {2 * blocks, blocks},
                               .prefix_blocks = prefix_blocks,
-                              .prefix_seed = 5};
+                              .prefix_seed = 5,
+                              .windowed = window ? windowed : NULL,
+                              .window = window};
     lac_kv_pool *pool = NULL;
     lac_error err;
     ck_assert_int_eq(lac_kv_create(&options, &pool, &err), LAC_OK);
     return pool;
+}
+
+static lac_kv_pool *make(uint32_t blocks, uint32_t prefix_blocks)
+{
+    return make_windowed(blocks, prefix_blocks, 0);
 }
 
 static lac_digest key_of(uint8_t what)
@@ -58,8 +68,7 @@ static int computed(lac_kv_pool *pool, const lac_digest *as, const uint32_t *tex
 
 static uint32_t found(const lac_kv_pool *pool, const lac_digest *as, const uint32_t *text)
 {
-    uint32_t held;
-    return lac_prefix_find(pool, as, text, CONTEXT, &held);
+    return lac_prefix_find(pool, as, text, CONTEXT).blocks;
 }
 
 START_TEST(whole_blocks_of_the_same_text_are_shared)
@@ -68,10 +77,10 @@ START_TEST(whole_blocks_of_the_same_text_are_shared)
     lac_kv_pool *pool = make(20, 20);
     int first = computed(pool, &key, text_of(a, 10, 99), 3 * BLOCK + 2);
     ck_assert_uint_eq(lac_kv_used_count(pool), 4 * UNITS);
-    uint32_t held;
-    ck_assert_uint_eq(lac_prefix_find(pool, &key, a, CONTEXT, &held), 3); /* no part of a block */
-    ck_assert_uint_eq(held, 3);
-    ck_assert_uint_eq(lac_prefix_find(pool, &key, a, 3 * BLOCK - 1, &held), 2);
+    lac_prefix_found what = lac_prefix_find(pool, &key, a, CONTEXT);
+    ck_assert_uint_eq(what.blocks, 3); /* no part of a block */
+    ck_assert_uint_eq(what.idle, 0);
+    ck_assert_uint_eq(lac_prefix_find(pool, &key, a, 3 * BLOCK - 1).blocks, 2);
     int second = lac_kv_open(pool, NULL);
     ck_assert_uint_eq(lac_prefix_take(pool, second, &key, text_of(b, 10, 2), CONTEXT), 2 * BLOCK);
     ck_assert_uint_eq(lac_kv_blocks(pool, second), 2);
@@ -228,7 +237,7 @@ END_TEST
 
 /* ---- random use ---- */
 
-enum { PAGES0 = 46, PAGES1 = 23, KEYS = 3, NODES = 17 };
+enum { PAGES0 = 46, PAGES1 = 23, KEYS = 3, NODES = 17, WINDOW = 10 };
 
 /* What a page holds: everything that its bits depend on. */
 typedef struct {
@@ -264,13 +273,17 @@ static uint32_t page_at(const lac_kv_pool *pool, const model_sequence *s, uint32
     return lac_kv_tables(pool, s->kv)[unit * lac_kv_table_stride(pool) + b];
 }
 
-/* Every computed whole block lies in pages that hold just that. */
+/* Every computed whole block lies in pages that hold just that, but what a window has passed. */
 static void check_contents(const lac_kv_pool *pool, const model_sequence *s)
 {
+    uint32_t window = lac_kv_window_blocks(pool) ? WINDOW : CONTEXT;
+    uint32_t first = s->computed + 1 > window ? (s->computed + 1 - window) / BLOCK : 0;
+    ck_assert_uint_le(lac_kv_passed(pool, s->kv), first);
     for (uint32_t b = 0; (b + 1) * BLOCK <= s->computed; b++)
         for (uint32_t u = 0; u < UNITS; u++) {
             uint32_t page = page_at(pool, s, u, b);
-            ck_assert_int_eq(page != LAC_KV_PAGE_NONE, keeps(s->key, u));
+            bool passed = u == 2 && b < lac_kv_passed(pool, s->kv);
+            ck_assert_int_eq(page != LAC_KV_PAGE_NONE, keeps(s->key, u) && !passed);
             if (page == LAC_KV_PAGE_NONE)
                 continue;
             content want = content_of(s, u, b);
@@ -316,27 +329,28 @@ static void check_books(lac_kv_pool *pool)
     ck_assert_uint_eq(used[1] + lac_kv_free_count(pool, 1), PAGES1);
     ck_assert_uint_eq(used[0] + used[1], lac_kv_used_count(pool));
     ck_assert_uint_le(lac_kv_cached_count(pool) + lac_kv_used_count(pool), PAGES0 + PAGES1);
-    /* `alone` against what closing would really free, for one unit that all keep. */
+    /* `alone` and `owned` against what the tables say. */
     lac_prefix_share shares[SEQUENCES];
     lac_prefix_shares(pool, order, live_count, shares);
     for (uint32_t i = 0; i < live_count; i++) {
-        uint32_t alone = 0, owned = 0;
-        for (uint32_t b = 0; b < lac_kv_blocks(pool, live[i].kv); b++) {
-            uint32_t page = page_at(pool, &live[i], 0, b);
-            bool other = false, earlier = false;
-            for (uint32_t j = 0; j < live_count; j++)
-                for (uint32_t o = 0; j != i && o < lac_kv_blocks(pool, live[j].kv); o++) {
-                    bool same = page_at(pool, &live[j], 0, o) == page;
+        uint32_t alone[2] = {0}, owned[2] = {0};
+        for (uint32_t u = 0; u < UNITS; u++)
+            for (uint32_t b = 0; b < lac_kv_blocks(pool, live[i].kv); b++) {
+                uint32_t page = page_at(pool, &live[i], u, b);
+                bool other = false, earlier = false;
+                for (uint32_t j = 0; page != LAC_KV_PAGE_NONE && j < live_count; j++) {
+                    bool same = j != i && b < lac_kv_blocks(pool, live[j].kv) &&
+                                page_at(pool, &live[j], u, b) == page;
                     other |= same;
                     earlier |= same && j < i;
                 }
-            alone += !other;
-            owned += !earlier;
+                alone[size_of[u]] += page != LAC_KV_PAGE_NONE && !other;
+                owned[size_of[u]] += page != LAC_KV_PAGE_NONE && !earlier;
+            }
+        for (uint32_t p = 0; p < 2; p++) {
+            ck_assert_uint_eq(shares[i].alone[p], alone[p]);
+            ck_assert_uint_eq(shares[i].owned[p], owned[p]);
         }
-        uint32_t units = 1 + keeps(live[i].key, 2);
-        ck_assert_uint_eq(shares[i].alone[0], alone * units);
-        ck_assert_uint_eq(shares[i].owned[0], owned * units);
-        ck_assert_uint_eq(shares[i].owned[1], keeps(live[i].key, 1) ? owned : 0);
     }
 }
 
@@ -358,8 +372,17 @@ static void advance(lac_kv_pool *pool, lac_rng *rng, model_sequence *s)
 {
     lac_digest as = key_of(s->key);
     if (lac_rng_below(rng, 3) > 0) {
+        bool idle = lac_kv_blocks(pool, s->kv) == 0;
         uint32_t limit = (uint32_t)lac_rng_below(rng, CONTEXT + 1);
+        lac_prefix_found what = lac_prefix_find(pool, &as, s->tokens, limit);
+        uint32_t free_before = lac_kv_free_count(pool, 0);
         uint32_t shared = lac_prefix_take(pool, s->kv, &as, s->tokens, limit);
+        if (idle) { /* it found and took what was said */
+            uint32_t seen = lac_kv_window_blocks(pool) ? what.unseen : what.idle;
+            ck_assert_uint_eq(shared, what.blocks * BLOCK);
+            ck_assert_uint_eq(lac_kv_passed(pool, s->kv), what.passed);
+            ck_assert_uint_eq(free_before - lac_kv_free_count(pool, 0), what.idle + seen);
+        }
         s->computed = shared > s->computed ? shared : s->computed;
         check_contents(pool, s);
     }
@@ -380,6 +403,8 @@ static void advance(lac_kv_pool *pool, lac_rng *rng, model_sequence *s)
     }
     if (lac_rng_below(rng, 4) > 0)
         lac_prefix_offer(pool, s->kv, &as, s->tokens, s->computed);
+    if (lac_rng_below(rng, 4) > 0)
+        lac_kv_pass(pool, s->kv, s->computed);
     check_contents(pool, s);
 }
 
@@ -416,6 +441,69 @@ START_TEST(narrowing_gives_back_what_is_not_shared)
 }
 END_TEST
 
+/* Windowed pages of a long text that still runs go first; whoever comes later finds its end, and
+ * its middle only where nobody needed the room. */
+START_TEST(passed_pages_are_found_until_they_are_needed)
+{
+    uint32_t a[CONTEXT], b[CONTEXT];
+    lac_kv_pool *pool = make_windowed(14, 40, BLOCK + 1); /* sees one block before its own */
+    int s = computed(pool, &key, text_of(a, 10, 99), 8 * BLOCK);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 8 * UNITS);
+    lac_kv_pass(pool, s, 8 * BLOCK);
+    ck_assert_uint_eq(lac_kv_passed(pool, s), 7);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 8 * 2 + 1);
+    ck_assert_uint_eq(lac_kv_cached_count(pool), 7);
+    lac_prefix_found what = lac_prefix_find(pool, &key, text_of(b, 10, 5), CONTEXT);
+    ck_assert_uint_eq(what.blocks, 5);
+    ck_assert_uint_eq(what.passed, 4);
+    ck_assert_uint_eq(what.idle, 0);
+    ck_assert_uint_eq(what.unseen, 1); /* one windowed page would be in use again */
+    static const bool kept[UNITS] = {true, false, true};
+    int other = lac_kv_open(pool, kept);
+    ck_assert(lac_kv_reserve(pool, other, 7 * BLOCK)); /* 14 of 28 pages, of which 12 are empty */
+    ck_assert_uint_eq(lac_kv_cached_count(pool), 5);
+    lac_kv_close(pool, other);
+    ck_assert_uint_eq(found(pool, &key, a), 8);
+    ck_assert_uint_le(found(pool, &key, b), 5);
+    lac_kv_close(pool, s);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 0);
+    ck_assert_uint_eq(found(pool, &key, a), 8);
+    lac_kv_destroy(&pool);
+}
+END_TEST
+
+START_TEST(a_text_is_found_where_its_window_is_whole)
+{
+    uint32_t a[CONTEXT];
+    text_of(a, 10, 99);
+    lac_kv_pool *pool = make_windowed(12, 40, BLOCK + 1);
+    /* It passes before it offers: of seven blocks only the last shows its windowed pages. */
+    int s = lac_kv_open(pool, NULL);
+    ck_assert(lac_kv_reserve(pool, s, 7 * BLOCK));
+    lac_kv_pass(pool, s, 7 * BLOCK);
+    lac_prefix_offer(pool, s, &key, a, 7 * BLOCK);
+    ck_assert_uint_eq(found(pool, &key, a), 7);
+    ck_assert_uint_eq(lac_prefix_find(pool, &key, a, 7 * BLOCK - 1).blocks, 0);
+    /* Another one computes the first four: what it still sees it gives to the nodes. */
+    int t = lac_kv_open(pool, NULL);
+    ck_assert(lac_kv_reserve(pool, t, 4 * BLOCK));
+    lac_prefix_offer(pool, t, &key, a, 4 * BLOCK);
+    ck_assert_uint_eq(lac_prefix_find(pool, &key, a, 7 * BLOCK - 1).blocks, 4);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 7 * 2 + 1 + 4);
+    /* One in the middle of its prefill goes on with the end. */
+    ck_assert_uint_eq(lac_prefix_take(pool, t, &key, a, CONTEXT), 7 * BLOCK);
+    ck_assert_uint_eq(lac_kv_passed(pool, t), 6);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 7 * 2 + 1);
+    lac_kv_close(pool, s);
+    lac_kv_close(pool, t);
+    ck_assert_uint_eq(lac_kv_used_count(pool), 0);
+    ck_assert_uint_eq(lac_kv_cached_count(pool), 7 * 2 + 5);
+    lac_prefix_clear(pool);
+    ck_assert_uint_eq(lac_kv_free_count(pool, 0), 24);
+    lac_kv_destroy(&pool);
+}
+END_TEST
+
 START_TEST(what_was_left_out_never_comes_back)
 {
     static const bool kept[UNITS] = {false, true, true}, all[UNITS] = {true, true, true};
@@ -427,7 +515,7 @@ END_TEST
 
 START_TEST(random_use_keeps_contents_and_books)
 {
-    lac_kv_pool *pool = make(PAGES1, NODES);
+    lac_kv_pool *pool = make_windowed(PAGES1, NODES, _i ? WINDOW : 0);
     lac_rng rng;
     lac_rng_seed(&rng, 3);
     live_count = 0;
@@ -454,7 +542,7 @@ START_TEST(random_use_keeps_contents_and_books)
             check_contents(pool, &live[i]);
         check_books(pool);
     }
-    ck_assert_uint_gt(hits, 400);
+    ck_assert_uint_gt(hits, _i ? 300 : 400);
     while (live_count > 0)
         lac_kv_close(pool, live[--live_count].kv);
     ck_assert_uint_eq(lac_kv_used_count(pool), 0);
@@ -480,7 +568,9 @@ int main(void)
     tcase_add_test(tc, shares_say_what_giving_back_frees);
     tcase_add_test(tc, narrowing_gives_back_what_is_not_shared);
     tcase_add_test_raise_signal(tc, what_was_left_out_never_comes_back, SIGABRT);
-    tcase_add_test(tc, random_use_keeps_contents_and_books);
+    tcase_add_test(tc, passed_pages_are_found_until_they_are_needed);
+    tcase_add_test(tc, a_text_is_found_where_its_window_is_whole);
+    tcase_add_loop_test(tc, random_use_keeps_contents_and_books, 0, 2);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

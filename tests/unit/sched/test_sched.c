@@ -270,6 +270,7 @@ typedef struct {
     uint32_t count, arrived, done, preemptions;
     bool finished[REQUESTS];
     uint32_t free0, free1; /* pages of the two sizes: a block takes two and one */
+    uint32_t window;       /* tokens; 0 = none, else one unit of size 0 has it */
 } world;
 
 static void arrive(world *w)
@@ -279,6 +280,7 @@ static void arrive(world *w)
         simulated *n = &w->live[w->count++];
         *n = (simulated){.s = waiting(prompt), .id = w->arrived++};
         n->s.cost[1] = 1;
+        n->s.windowed[0] = w->window > 0;
         n->total = prompt + 1 + (uint32_t)lac_rng_below(&w->rng, 12 * BLOCK - prompt - 1);
     }
 }
@@ -289,10 +291,12 @@ static void ask(const world *w)
     for (uint32_t i = 0; i < w->count; i++) {
         input[i] = w->live[i].s;
         for (uint32_t p = 0; p < 2; p++)
-            input[i].owned[p] = input[i].alone[p] = input[i].blocks * input[i].cost[p];
+            input[i].owned[p] = input[i].alone[p] =
+                input[i].blocks * input[i].cost[p] - input[i].passed * input[i].windowed[p];
     }
     lac_sched_budget budget = budget_of(w->free0);
     budget.pages_free[1] = w->free1;
+    budget.window_blocks = w->window ? (w->window - 1 + BLOCK - 1) / BLOCK + 1 : 0;
     budget.rows_max = 64;
     budget.row_us = 1500;
     budget.decode_us = 3000;
@@ -303,7 +307,7 @@ static void ask(const world *w)
 
 static void give_back(world *w, const lac_sched_sequence *s)
 {
-    w->free0 += s->blocks * 2;
+    w->free0 += s->blocks * 2 - s->passed * s->windowed[0];
     w->free1 += s->blocks;
 }
 
@@ -313,7 +317,7 @@ static void preempt(world *w)
         lac_sched_sequence *s = &w->live[preempted[i]].s;
         give_back(w, s);
         s->state = lac_sched_next(s->state, LAC_SEQUENCE_PREEMPT);
-        s->blocks = s->computed = 0;
+        s->blocks = s->computed = s->passed = 0;
         w->preemptions++;
     }
 }
@@ -334,6 +338,10 @@ static bool run(world *w, const lac_sched_run *r)
         w->free1 -= blocks - s->blocks;
         s->blocks = blocks;
     }
+    uint32_t to =
+        w->window && s->computed + 1 > w->window ? (s->computed + 1 - w->window) / BLOCK : 0;
+    for (; s->passed < to; s->passed++)
+        w->free0 += s->windowed[0];
     if (s->computed < s->tokens)
         return false;
     if (s->state == LAC_SEQUENCE_PREFILL)
@@ -357,9 +365,11 @@ static void take_away(world *w, const bool *gone)
     w->count = kept;
 }
 
-static void simulate(uint64_t seed)
+static void simulate(uint64_t seed, uint32_t window)
 {
-    world w = {.free0 = PAGES0, .free1 = PAGES1};
+    /* With a window the longest fits with so many pages fewer. */
+    uint32_t pages0 = window ? 12 + (window + BLOCK - 2) / BLOCK + 1 : PAGES0;
+    world w = {.free0 = pages0, .free1 = PAGES1, .window = window};
     lac_rng_seed(&w.rng, seed);
     for (int step = 0; w.done < REQUESTS; step++) {
         ck_assert_msg(step < 60000, "seed %llu: not finished", (unsigned long long)seed);
@@ -374,7 +384,7 @@ static void simulate(uint64_t seed)
                 gone[runs[r].sequence] = true;
         take_away(&w, gone);
     }
-    ck_assert_uint_eq(w.free0, PAGES0);
+    ck_assert_uint_eq(w.free0, pages0);
     ck_assert_uint_eq(w.free1, PAGES1);
     ck_assert_uint_gt(w.preemptions, 0);
 }
@@ -382,7 +392,31 @@ static void simulate(uint64_t seed)
 START_TEST(nothing_is_lost_in_a_small_pool)
 {
     for (uint64_t seed = 1; seed <= 60; seed++)
-        simulate(seed);
+        simulate(seed, (uint32_t)_i);
+}
+END_TEST
+
+/* A prompt that passes most of its windowed pages on the way is admitted where they once fit. */
+START_TEST(a_window_is_counted_once)
+{
+    lac_sched_budget budget = budget_of(10 + 3);
+    budget.row_us = 100;
+    budget.window_blocks = 3;
+    lac_sched_sequence s[2] = {active(LAC_SEQUENCE_DECODE, 40, 39), waiting(10 * BLOCK - 1)};
+    s[1].cost[0] = 2, s[1].windowed[0] = 1;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 2);
+    ck_assert_uint_eq(runs[1].rows, 6 * BLOCK); /* of ten: as many as there are pages for now */
+    budget.pages_free[0]--;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 1);
+    s[1].blocks = 4, s[1].computed = 4 * BLOCK, s[1].passed = 2; /* found: it holds what it sees */
+    budget.pages_free[0] = 6 + 1;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 2);
+    budget.pages_free[0]--;
+    decide(s, 2, &budget);
+    ck_assert_uint_eq(order.runs_count, 1);
 }
 END_TEST
 
@@ -407,7 +441,10 @@ int main(void)
     tcase_add_test(tc, cached_blocks_save_rows_and_pages);
     tcase_add_test(tc, preempting_a_sharer_frees_what_is_its_own);
     tcase_add_test(tc, draft_rows_take_what_is_free);
-    tcase_add_test(tc, nothing_is_lost_in_a_small_pool);
+    tcase_add_test(tc, a_window_is_counted_once);
+    tcase_add_loop_test(tc, nothing_is_lost_in_a_small_pool, 0, 1);
+    tcase_add_loop_test(tc, nothing_is_lost_in_a_small_pool, 20, 22);
+    tcase_add_loop_test(tc, nothing_is_lost_in_a_small_pool, 90, 92);
     tcase_add_test_raise_signal(tc, an_illegal_move_aborts, 6);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

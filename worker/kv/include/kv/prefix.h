@@ -9,6 +9,11 @@
  * are kept. Pages of nodes that no sequence uses count as free and are given up, least recently
  * used first, when the free list runs short.
  *
+ * Windows. A sequence uses all its blocks but sees, through its windowed units, the last ones only.
+ * Windowed pages that none of a node's users sees count as free too and go before all others: the
+ * node stays, as a link to what comes after it. A text is found up to the last place from which all
+ * that its window shows is still there.
+ *
  * The same thread as the pool's. Must not know what a key is made of. */
 #ifndef LAC_KV_PREFIX_H
 #define LAC_KV_PREFIX_H
@@ -16,28 +21,35 @@
 #include "base/digest.h"
 #include "kv/pool.h"
 
-/* Whole blocks at the start of tokens[0 … count) that are in the cache, 0 without a cache. *held
- * says how many of them a sequence uses: those cost a new user no page, the others leave the
- * pool's free pages. */
-uint32_t lac_prefix_find(const lac_kv_pool *pool, const lac_digest *key, const uint32_t *tokens,
-                         uint32_t count, uint32_t *held);
+/* What a new user would find and take. */
+typedef struct {
+    uint32_t blocks; /* whole blocks at the start of the tokens that it can go on from */
+    uint32_t passed; /* of them, at the start, those it would not see through a window */
+    uint32_t idle;   /* of all those that no sequence uses: their pages leave the free ones, */
+    uint32_t unseen; /* and windowed pages of so many of those that it would see */
+} lac_prefix_found;
+/* Looks for tokens[0 … count); nothing is found without a cache. */
+lac_prefix_found lac_prefix_find(const lac_kv_pool *pool, const lac_digest *key,
+                                 const uint32_t *tokens, uint32_t count);
 
 /* Continues the sequence's shared blocks as far as the cache has whole blocks of tokens[0 … count),
- * in place of pages of its own where it has some. Returns its shared tokens: their keys and values
- * are there. `tokens` must be the sequence's own from position 0, the key always the same. */
+ * in place of pages of its own where it has some, and passes what it will not see from there.
+ * Returns its shared tokens: their keys and values are there. `tokens` must be the sequence's own
+ * from position 0, the key always the same. */
 uint32_t lac_prefix_take(lac_kv_pool *pool, int sequence, const lac_digest *key,
                          const uint32_t *tokens, uint32_t count);
 
 /* The sequence has computed tokens[0 … count): its whole blocks become shared. A block that the
- * cache had already replaces the sequence's own. When the table of nodes is full and all are in
- * use, the rest stays the sequence's own. */
+ * cache had already replaces the sequence's own, which gives it the windowed pages that it lacks.
+ * When the table of nodes is full and all are in use, the rest stays the sequence's own. */
 void lac_prefix_offer(lac_kv_pool *pool, int sequence, const lac_digest *key,
                       const uint32_t *tokens, uint32_t count);
 
 /* Pages of each size that giving back a sequence's would free. */
 typedef struct {
-    uint32_t owned[LAC_KV_SIZES_MAX]; /* none of the sequences before it in the list holds them */
-    uint32_t alone[LAC_KV_SIZES_MAX]; /* no other sequence holds them */
+    uint32_t
+        owned[LAC_KV_SIZES_MAX]; /* none of the sequences before it in the list has a use for */
+    uint32_t alone[LAC_KV_SIZES_MAX]; /* no other sequence has */
 } lac_prefix_share;
 /* Of `count` open sequences, all there are, in the order that matters to the caller. Time grows
  * with the blocks they hold. */

@@ -53,12 +53,17 @@ typedef struct {
     uint32_t owned[LAC_KV_SIZES_MAX], alone[LAC_KV_SIZES_MAX];
     uint32_t draft; /* DECODE: extra rows it would run for tokens that are only guessed */
     uint32_t cost[LAC_KV_SIZES_MAX]; /* pages of each size that one block takes */
+    /* Of `cost` those of units that give pages back behind them, and the leading blocks that they have
+     * none for any more. */
+    uint32_t windowed[LAC_KV_SIZES_MAX];
+    uint32_t passed;
 } lac_sched_sequence;
 
 typedef struct {
     uint32_t slots;        /* sequences that may be past WAITING at once */
     uint32_t rows_max;     /* rows of a step; ≥ slots, so that every decode has its row */
     uint32_t block_tokens; /* tokens a page holds */
+    uint32_t window_blocks; /* that windowed units hold as they move on a block at a time; 0 = none are */
     uint32_t pages_free[LAC_KV_SIZES_MAX];
     double decode_us;     /* measured: a step of decodes alone; 0 = not yet */
     double row_us;        /* measured: one more prompt row; 0 = not yet */
