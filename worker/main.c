@@ -27,7 +27,7 @@ typedef struct {
     char key[4096], server_key[4096];
     char incarnation[INCARNATION_HEX + 1];
     char log_level[16];
-    char prefix_cache[8], speculate[8];
+    char prefix_cache[8], speculate[8], kv_type[8];
     int64_t threads, slots, ctx_max, kv_mem, ranks_here, rank, pp, tp;
     bool pin, log_json, die_with_parent;
 } options;
@@ -64,6 +64,8 @@ static const lac_option table[] = {
      .value = "N", .help = "Longest context in tokens; 0: the model's"},
     {"kv-mem", LAC_OPT_SIZE, FIELD(kv_mem), .preset = "0", .low = 0, .high = 0x1p50,
      .value = "BYTES", .help = "Memory of the KV pool (K, M, G); 0: from RAM and model"},
+    {"kv-type", LAC_OPT_STRING, TEXT(kv_type), .preset = "f16", .value = "f16|q8",
+     .help = "How keys and values are kept; q8 takes half the memory, results differ a little"},
     {"prefix-cache", LAC_OPT_STRING, TEXT(prefix_cache), .preset = "on", .value = "on|off",
      .help = "Keep keys and values of ended requests for those that begin alike"},
     {"speculate", LAC_OPT_STRING, TEXT(speculate), .preset = "auto", .value = "auto|on|off",
@@ -158,7 +160,7 @@ static lac_status isa_parse(const char *name, lac_isa *out, lac_error *err)
 
 /* What the table cannot say. */
 static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
-                                lac_speculate *speculate, lac_error *err)
+                                lac_speculate *speculate, lac_kv_type *kv_type, lac_error *err)
 {
     lac_status status = LAC_OK;
     if (o->model[0] == '\0')
@@ -191,6 +193,8 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
     if (!lac_speculate_parse(o->speculate, speculate))
         return lac_fail(err, LAC_EINVAL, "speculate is \"%s\", allowed: auto, on, off",
                         o->speculate);
+    if (!lac_kv_type_parse(o->kv_type, kv_type) || *kv_type == LAC_KV_F32)
+        return lac_fail(err, LAC_EINVAL, "kv-type is \"%s\", allowed: f16, q8", o->kv_type);
     group_default(o->group, sizeof(o->group));
     status = name_check("group", o->group, err);
     if (status == LAC_OK)
@@ -222,6 +226,7 @@ int main(int argc, char **argv)
     lac_isa isa = LAC_ISA_AUTO;
     uint8_t incarnation[16] = {0};
     lac_speculate speculate = LAC_SPECULATE_AUTO;
+    lac_kv_type kv_type = LAC_KV_F16;
     lac_link *link = NULL;
     size_t words;
 
@@ -229,7 +234,7 @@ int main(int argc, char **argv)
         return 0;
     lac_status status = lac_config_load(table, OPTIONS, argc, argv, &o, NULL, 0, &words, &err);
     if (status == LAC_OK)
-        status = options_check(&o, &level, &isa, &speculate, &err);
+        status = options_check(&o, &level, &isa, &speculate, &kv_type, &err);
     if (status == LAC_OK)
         status = incarnation_parse(o.incarnation, incarnation, &err);
     if (status != LAC_OK) {
@@ -261,6 +266,7 @@ int main(int argc, char **argv)
                    .isa = isa,
                    .context_max = (uint32_t)o.ctx_max,
                    .slots = (uint32_t)o.slots,
+                   .kv_type = kv_type,
                    .kv_bytes = (uint64_t)o.kv_mem,
                    .ranks_here = (uint32_t)o.ranks_here,
                    .speculate = speculate,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/limits.h"
 #include "base/mem.h"
 
@@ -47,8 +48,9 @@ static bool local_alloc(lac__local *l, const lac_backend_options *o, uint32_t it
     l->items.items = line_alloc(items_max * sizeof *l->items.items);
     l->best_value = line_alloc((size_t)o->logit_rows_max * 4);
     l->best_id = line_alloc((size_t)o->logit_rows_max * 4);
+    l->top = line_alloc(o->logit_rows_max * sizeof *l->top);
     return panel_alloc(&l->panel, LAC__REDUNDANT, o->hidden) && l->row && l->tile && l->tile2 &&
-           l->items.items && l->best_value && l->best_id;
+           l->items.items && l->best_value && l->best_id && l->top;
 }
 
 static bool buffers_alloc(lac_backend *be)
@@ -90,6 +92,7 @@ static void buffers_free(lac_backend *be)
         free(l->items.items);
         free(l->best_value);
         free(l->best_id);
+        free(l->top);
     }
     free(be->locals);
     free(be->h);
@@ -143,6 +146,9 @@ static lac_status options_check(const lac_backend_options *o, lac_error *err)
                             widths[i].value, i == 0, 1u << 20);
     if (o->vocab > LAC_VOCAB_MAX)
         return lac_fail(err, LAC_EINVAL, "vocab is %u, allowed 0..%d", o->vocab, LAC_VOCAB_MAX);
+    if (o->kv_type > LAC_KV_Q8)
+        return lac_fail(err, LAC_EINVAL, "kv_type is %d, allowed 0..%d", (int)o->kv_type,
+                        LAC_KV_Q8);
     if (o->isa != LAC_ISA_AUTO && !lac_cpu_isa_have(o->isa))
         return lac_fail(err, LAC_EUNSUPPORTED, "isa %s: this processor does not have it",
                         lac_isa_name(o->isa));
@@ -202,6 +208,8 @@ typedef struct {
     const lac_weight *w;
     lac_type type;
     size_t row_bytes;
+    uint32_t group_first, groups; /* to pack now */
+    uint32_t rows;                /* that the source has for them */
     const uint8_t *source;
 } pack_context;
 
@@ -212,22 +220,23 @@ static void pack_on_threads(void *context, uint32_t thread)
     const pack_context *c = context;
     const lac_weight *w = c->w;
     lac__walk walk = lac__walk_begin(c->be->pool, thread);
-    uint32_t jobs = (w->groups + PACK_GROUPS - 1) / PACK_GROUPS, done = 0;
+    uint32_t jobs = (c->groups + PACK_GROUPS - 1) / PACK_GROUPS, done = 0;
     for (int64_t job; (job = lac__walk_claim(&walk, jobs, false)) >= 0; done++) {
         uint32_t first = (uint32_t)job * PACK_GROUPS, end = first + PACK_GROUPS;
-        for (uint32_t g = first; g < end && g < w->groups; g++) {
+        for (uint32_t g = first; g < end && g < c->groups; g++) {
             const uint8_t *rows[8];
             for (uint32_t r = 0; r < 8; r++)
                 rows[r] =
-                    g * 8 + r < w->rows ? c->source + (size_t)(g * 8 + r) * c->row_bytes : NULL;
-            lac__pack_group(c->type, w->type, w->cols, rows, w->data + g * w->group_bytes);
+                    g * 8 + r < c->rows ? c->source + (size_t)(g * 8 + r) * c->row_bytes : NULL;
+            lac__pack_group(c->type, w->type, w->cols, rows,
+                            w->data + (c->group_first + g) * w->group_bytes);
         }
     }
     (void)lac__walk_next(&walk, jobs, done);
 }
 
-static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows, uint32_t cols,
-                                  const void *source, lac_weight **out, lac_error *err)
+static lac_status cpu_weight_reserve(lac_backend *be, lac_type type, uint32_t rows, uint32_t cols,
+                                     lac_weight **out, lac_error *err)
 {
     const lac_type_info *info = lac_type_get(type);
     if (!info || !lac__kernels_scalar.gemm[type])
@@ -237,7 +246,6 @@ static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows,
                         "weight %u x %u: %s needs rows ≥ 1 and columns that are a "
                         "multiple of %u, at most %u",
                         rows, cols, info->name, info->block, 1u << 20);
-    size_t row_bytes = (size_t)cols / info->block * info->block_bytes;
     lac_weight *w = lac_alloc(1, sizeof *w);
     *w = (lac_weight){.type = type, .vector = rows == 1, .rows = rows, .cols = cols};
     if (w->vector || !be->kernels->gemm[type])
@@ -247,18 +255,42 @@ static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows,
     w->bytes = w->groups * w->group_bytes;
     w->data = lac__arena_alloc(&be->arena, w->bytes, &w->chunk);
     if (!w->data) {
+        lac_fail(err, LAC_ENOMEM, "weight %u x %u: no memory for %zu bytes", rows, cols, w->bytes);
         free(w);
-        return lac_fail(err, LAC_ENOMEM, "weight %u x %u: no memory for %zu bytes", rows, cols,
-                        (size_t)((rows + 7) / 8) * row_bytes * 8);
-    }
-    if (w->vector) {
-        lac__dequantise(type, source, cols, (float *)(void *)w->data);
-    } else {
-        pack_context context = {be, w, type, row_bytes, source};
-        lac__pool_run(be->pool, pack_on_threads, &context);
+        return LAC_ENOMEM;
     }
     *out = w;
     return LAC_OK;
+}
+
+static void cpu_weight_fill(lac_backend *be, lac_weight *w, lac_type type, uint32_t row_first,
+                            uint32_t rows, const void *source)
+{
+    const lac_type_info *info = lac_type_get(type);
+    LAC_ASSERT(row_first % 8 == 0 && row_first < w->rows && rows <= w->rows - row_first);
+    LAC_ASSERT(rows % 8 == 0 || row_first + rows == w->rows);
+    if (w->vector) {
+        lac__dequantise(type, source, w->cols, (float *)(void *)w->data);
+        return;
+    }
+    pack_context context = {.be = be,
+                            .w = w,
+                            .type = type,
+                            .row_bytes = (size_t)w->cols / info->block * info->block_bytes,
+                            .group_first = row_first / 8,
+                            .groups = (rows + 7) / 8,
+                            .rows = rows,
+                            .source = source};
+    lac__pool_run(be->pool, pack_on_threads, &context);
+}
+
+static lac_status cpu_weight_pack(lac_backend *be, lac_type type, uint32_t rows, uint32_t cols,
+                                  const void *source, lac_weight **out, lac_error *err)
+{
+    lac_status status = cpu_weight_reserve(be, type, rows, cols, out, err);
+    if (status == LAC_OK)
+        cpu_weight_fill(be, *out, type, 0, rows, source);
+    return status;
 }
 
 static void cpu_weight_free(lac_backend *be, lac_weight **weight)
@@ -296,8 +328,7 @@ static void cpu_kv_free(lac_backend *be, void **region, size_t bytes)
 
 static size_t cpu_kv_page_bytes(const lac_backend *be, uint32_t kv_heads, uint32_t head_dim)
 {
-    size_t element = be->options.kv_type == LAC_KV_F32 ? 4 : 2;
-    return (size_t)kv_heads * head_dim * LAC_KV_BLOCK * 2 * element;
+    return kv_heads * lac__kv_head_bytes(be->options.kv_type, head_dim);
 }
 
 /* ---- a step ---- */
@@ -314,6 +345,10 @@ static lac_status batch_check(lac_backend *be, const lac_batch *b, lac_error *er
         if (b->logit_rows[i].row >= b->rows)
             return lac_fail(err, LAC_EINVAL, "logit row %u is %u, allowed 0..%u", i,
                             b->logit_rows[i].row, b->rows - 1);
+        else if (b->logit_rows[i].top_count > LAC_TOP_LOGITS_MAX ||
+                 b->logit_rows[i].top_count > o->vocab)
+            return lac_fail(err, LAC_EINVAL, "logit row %u wants the best %u, allowed 0..%d", i,
+                            b->logit_rows[i].top_count, LAC_TOP_LOGITS_MAX);
     uint32_t row = 0;
     for (uint32_t s = 0; s < b->segments_count; s++) {
         const lac_segment *g = &b->segments[s];
@@ -355,6 +390,8 @@ const lac_backend_ops *lac_cpu_backend(void)
         .isa = cpu_isa,
         .threads = cpu_threads,
         .weight_pack = cpu_weight_pack,
+        .weight_reserve = cpu_weight_reserve,
+        .weight_fill = cpu_weight_fill,
         .weight_free = cpu_weight_free,
         .weight_bytes = cpu_weight_bytes,
         .kv_alloc = cpu_kv_alloc,

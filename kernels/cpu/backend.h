@@ -11,19 +11,19 @@ enum { LAC__PARTIAL_FLOATS = 2 << 20 }; /* room for split attention: 8 MiB */
 
 /* A phase is what runs between two waits. */
 typedef enum {
-    PHASE_START,      /* a job a row: embedding and RoPE angles */
-    PHASE_NORM,       /* a job a row; no jobs where every thread norms for itself */
-    PHASE_QKV,        /* a job a head */
-    PHASE_ATTENTION,  /* a job an item */
-    PHASE_QUANTISE,   /* a job a row; only for head groups that are no whole blocks wide */
-    PHASE_PROJECT,    /* a job 32 output rows */
-    PHASE_POST_NORM,  /* a job a row; only for models that norm the branch's result */
-    PHASE_GATE_UP,    /* a job 32 FFN rows */
-    PHASE_HEAD,       /* a job 64 vocabulary rows */
+    PHASE_START,       /* a job a row: embedding and RoPE angles */
+    PHASE_NORM,        /* a job a row; no jobs where every thread norms for itself */
+    PHASE_QKV,         /* a job a head */
+    PHASE_ATTENTION,   /* a job an item */
+    PHASE_QUANTISE,    /* a job a row; only for head groups that are no whole blocks wide */
+    PHASE_PROJECT,     /* a job 32 output rows */
+    PHASE_POST_NORM,   /* a job a row; only for models that norm the branch's result */
+    PHASE_GATE_UP,     /* a job 32 FFN rows */
+    PHASE_HEAD,        /* a job 64 vocabulary rows */
     PHASE_LINEAR_DOWN, /* a job 32 rows of the rank */
     PHASE_LINEAR_UP,   /* a job 32 output rows */
-    PHASE_SUM,        /* one job: a result over the ranks of a group */
-    PHASE_RESIDUAL,   /* a job a row; only for results that were summed up, without a post norm */
+    PHASE_SUM,         /* one job: a result over the ranks of a group */
+    PHASE_RESIDUAL,    /* a job a row; only for results that were summed up, without a post norm */
     /* Of experts.c: */
     PHASE_EXPERTS_NORM,    /* a job a row */
     PHASE_EXPERTS_SCORE,   /* a job 32 experts */
@@ -63,6 +63,12 @@ typedef struct {
     const lac_op *made_for; /* the operation these were made for in this step; NULL = none */
 } lac__items;
 
+/* The best logits of a row that a thread has seen. (top.c) */
+typedef struct {
+    uint32_t count;
+    lac_top_logit list[LAC_TOP_LOGITS_MAX];
+} lac__top;
+
 /* One thread's own memory. */
 typedef struct {
     lac__panel panel; /* normed rows when every thread norms for itself */
@@ -73,6 +79,7 @@ typedef struct {
     lac__items items;
     float *best_value; /* [logit_rows_max] */
     uint32_t *best_id;
+    lac__top *top; /* [logit_rows_max] */
     lac__experts_local experts;
     bool odd; /* saw something not finite */
 } lac__local;
@@ -117,6 +124,16 @@ struct lac_backend {
 /* Makes the phases of a list of operations; checks shapes. (program.c) */
 lac_status lac__program_make(lac_backend *be, const lac_op *ops, size_t count, lac_error *err);
 void lac__program_free(lac_backend *be);
+
+/* Writes the key or value of token t of a block to its head's part of the page. (kv.c) */
+void lac__kv_write(const lac_backend *be, uint8_t *head, uint32_t t, uint32_t dim, bool is_v,
+                   const float *x);
+
+/* Takes the logits of tokens first … first+n−1, of which `largest` is the largest; then all lists
+ * of a row into one. (top.c) */
+void lac__top_take(lac__top *top, uint32_t wanted, uint32_t first, const float *x, uint32_t n,
+                   float largest);
+void lac__top_merge(const lac__top *from, uint32_t wanted, lac_top_logit *out, uint32_t *count);
 
 /* Builds the attention items of one operation for the running step. (items.c) */
 void lac__items_build(lac_backend *be, lac__items *out, const lac_op *op);

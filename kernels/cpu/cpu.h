@@ -95,7 +95,7 @@ typedef struct {
     uint32_t split_first, split_last;
     float scale, softcap;
     uint32_t window;
-    bool f32; /* KV type */
+    lac_kv_type kv_type;
     const uint8_t *region;
     size_t page_bytes, head_offset; /* of this KV head within a page */
     const uint32_t *pages;
@@ -120,6 +120,8 @@ typedef struct {
     /* x = exp(x − max) / sum, in place. */
     void (*softmax)(float *x, uint32_t n);
     void (*to_f16)(const float *x, uint32_t n, uint16_t *out);
+    /* Signed bytes, and the scale of values 32b … into scales[b × stride]. */
+    void (*to_q8)(const float *x, uint32_t n, int8_t *codes, uint16_t *scales, uint32_t stride);
     void (*attention)(const lac__attention_item *item);
     /* Folds the partial results of splits first … last−1 in order: what attention itself does when
      * it covers them all. */
@@ -139,6 +141,17 @@ extern const lac__kernels lac__kernels_simde, lac__kernels_emulated;  /* in the 
 /* 256-bit VNNI without AVX-512. (isa.c) */
 bool lac__cpu_vex_vnni(void);
 #endif
+
+/* ---- pages (kv.c) ---- */
+
+/* Scales that a token's key, or value, has in Q8. */
+static inline size_t lac__kv_scales(uint32_t dim)
+{
+    return (dim + 31) / 32;
+}
+/* Bytes of all keys, or all values, of a head in a page; of all that a head has there. */
+size_t lac__kv_plane_bytes(lac_kv_type type, uint32_t dim);
+size_t lac__kv_head_bytes(lac_kv_type type, uint32_t dim);
 
 /* Floats of scratch an attention item needs. */
 size_t lac__attention_scratch(uint32_t rows, uint32_t group, uint32_t head_dim);

@@ -152,5 +152,18 @@ LAC__ALWAYS vf vf_load_two_f16(const uint16_t *p, const uint16_t *q)
 {
     return (vf){half_load(p), half_load(q)};
 }
+LAC__ALWAYS __m256 bytes_load(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+LAC__ALWAYS vf vf_load_i8(const int8_t *p)
+{
+    return (vf){bytes_load(p), bytes_load(p + 8)};
+}
+LAC__ALWAYS vf vf_load_two_i8(const int8_t *p, const int8_t *q)
+{
+    return (vf){bytes_load(p), bytes_load(q)};
+}
 
 #endif

@@ -153,5 +153,16 @@ LAC__ALWAYS vf vf_load_two_f16(const uint16_t *p, const uint16_t *q)
 {
     return join(half_load(p), half_load(q));
 }
+LAC__ALWAYS vf vf_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+LAC__ALWAYS vf vf_load_two_i8(const int8_t *p, const int8_t *q)
+{
+    __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)q);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpacklo_epi64(a, b)));
+}
 
 #endif

@@ -203,4 +203,19 @@ LAC__ALWAYS vf vf_load_two_f16(const uint16_t *p, const uint16_t *q)
     }
     return r;
 }
+LAC__ALWAYS vf vf_load_i8(const int8_t *p)
+{
+    vf r;
+    LAC__EACH r.v[i] = (float)p[i];
+    return r;
+}
+LAC__ALWAYS vf vf_load_two_i8(const int8_t *p, const int8_t *q)
+{
+    vf r;
+    for (int i = 0; i < 8; i++) {
+        r.v[i] = (float)p[i];
+        r.v[i + 8] = (float)q[i];
+    }
+    return r;
+}
 #endif

@@ -174,6 +174,33 @@ static void rows_to_f16(const float *x, uint32_t n, uint16_t *out)
         out[i] = lac__f32_to_f16(x[i]);
 }
 
+/* The codes are made with the scale as it is stored, so what it lost in rounding is not lost again.
+ * What is not finite becomes a scale that is not: attention's result then shows it. */
+static void rows_to_q8(const float *x, uint32_t n, int8_t *codes, uint16_t *scales, uint32_t stride)
+{
+    const vf magic = vf_set(12582912.0f), most = vf_set(127.0f), least = vf_set(-127.0f);
+    const vi absolute = vi_set(0x7fffffff);
+    for (uint32_t at = 0; at < n; at += 32, scales += stride) {
+        uint32_t low = n - at < 16 ? n - at : 16, high = n - at < 32 ? n - at - low : 16;
+        vf lo = vf_load_part(x + at, low), hi = vf_load_part(x + at + low, high);
+        int32_t top =
+            vi_largest(vi_max(vi_and(vf_bits(lo), absolute), vi_and(vf_bits(hi), absolute)));
+        *scales = lac__f32_to_f16(lac__bits_f32((uint32_t)top) / 127.0f);
+        float scale = lac__f16_to_f32(*scales);
+        vf inverse = vf_set(scale > 0.0f ? 1.0f / scale : 0.0f);
+        lo = vf_min(most, vf_max(least, vf_mul(lo, inverse)));
+        hi = vf_min(most, vf_max(least, vf_mul(hi, inverse)));
+        vi ql = vi_sub(vf_bits(vf_add(lo, magic)), vf_bits(magic));
+        vi qh = vi_sub(vf_bits(vf_add(hi, magic)), vf_bits(magic));
+        if (top >= 0x7f800000)
+            ql = qh = vi_set(0);
+        int8_t out[32];
+        vi_store_bytes(out, ql);
+        vi_store_bytes(out + 16, qh);
+        memcpy(codes + at, out, low + high);
+    }
+}
+
 static bool rows_best(const float *x, uint32_t n, float *value, uint32_t *index)
 {
     /* x − x is zero for what is finite and NaN for what is not; the sum keeps a NaN. */

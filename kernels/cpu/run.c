@@ -173,25 +173,10 @@ static void kv_write(lac_backend *be, const lac_op *op, uint32_t row, uint32_t h
                      const float *x)
 {
     const lac_segment *g = &be->batch->segments[be->row_segment[row]];
-    uint32_t pos = g->pos + (row - g->row), dim = op->u.qkv.head_dim, t = pos % LAC_KV_BLOCK;
-    bool wide = be->options.kv_type == LAC_KV_F32;
-    size_t element = wide ? 4 : 2, plane = (size_t)LAC_KV_BLOCK * dim * element;
-    uint8_t *at = page_of(be->batch, &op->u.qkv.kv, g, pos) + head * 2 * plane + (is_v ? plane : 0);
-    uint16_t half[LAC__HEAD_DIM_MAX];
-    if (!wide)
-        be->kernels->to_f16(x, dim, half);
-    const uint8_t *from = wide ? (const uint8_t *)(const void *)x : (const uint8_t *)half;
-    if (is_v) {
-        memcpy(at + t * dim * element, from, dim * element);
-        return;
-    }
-    at += ((size_t)(t / 8) * dim * 8 + t % 8) * element;
-    if (wide)
-        for (uint32_t d = 0; d < dim; d++)
-            memcpy(at + (size_t)d * 32, from + (size_t)d * 4, 4);
-    else
-        for (uint32_t d = 0; d < dim; d++)
-            memcpy(at + (size_t)d * 16, from + (size_t)d * 2, 2);
+    uint32_t pos = g->pos + (row - g->row), dim = op->u.qkv.head_dim;
+    uint8_t *page = page_of(be->batch, &op->u.qkv.kv, g, pos);
+    lac__kv_write(be, page + head * lac__kv_head_bytes(be->options.kv_type, dim),
+                  pos % LAC_KV_BLOCK, dim, is_v, x);
 }
 
 static void job_qkv(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t job)
@@ -260,7 +245,7 @@ static void job_attention(lac_backend *be, const lac__phase *ph, lac__local *l, 
     const lac_segment *g = &be->batch->segments[it->segment];
     size_t width = (size_t)op->u.attention.heads * dim;
     size_t at = it->row0 * width + (size_t)kv_head * group * dim;
-    size_t element = be->options.kv_type == LAC_KV_F32 ? 4 : 2;
+    size_t head_bytes = lac__kv_head_bytes(be->options.kv_type, dim);
     lac__attention_item a = {.q = be->q + at,
                              .q_stride = width,
                              .out = be->attended + at,
@@ -274,10 +259,10 @@ static void job_attention(lac_backend *be, const lac__phase *ph, lac__local *l, 
                              .scale = op->u.attention.scale,
                              .softcap = op->u.attention.softcap,
                              .window = op->u.attention.window,
-                             .f32 = be->options.kv_type == LAC_KV_F32,
+                             .kv_type = be->options.kv_type,
                              .region = op->u.attention.kv.region,
                              .page_bytes = op->u.attention.kv.page_bytes,
-                             .head_offset = (size_t)kv_head * 2 * LAC_KV_BLOCK * dim * element,
+                             .head_offset = kv_head * head_bytes,
                              .pages =
                                  g->tables + (size_t)op->u.attention.kv.table * g->table_stride,
                              .scratch = l->attention};
@@ -434,6 +419,8 @@ static void job_head(lac_backend *be, const lac__phase *ph, lac__local *l, uint3
                 l->best_value[i] = value;
                 l->best_id[i] = first + index;
             }
+            if (batch->logit_rows[i].top_count > 0)
+                lac__top_take(&l->top[i], batch->logit_rows[i].top_count, first, x, n, value);
             if (batch->logit_rows[i].logits)
                 memcpy(batch->logit_rows[i].logits + first, x, n * sizeof *x);
         }
@@ -530,6 +517,28 @@ static void step_on_thread(void *context, uint32_t thread)
     }
 }
 
+/* What the threads found of each row. True when one of them saw something that is not finite. */
+static bool logits_merge(lac_backend *be, lac_batch *batch)
+{
+    bool odd = false;
+    for (uint32_t t = 0; t < be->threads; t++)
+        odd |= be->locals[t].odd;
+    for (uint32_t i = 0; i < batch->logit_rows_count; i++) {
+        lac_logit_row *out = &batch->logit_rows[i];
+        uint32_t count = 0;
+        for (uint32_t t = 0; t < be->threads; t++) {
+            const lac__local *l = &be->locals[t];
+            lac__top_merge(&l->top[i], out->top_count, out->top, &count);
+            if (t == 0 || l->best_value[i] > out->best_logit ||
+                (l->best_value[i] == out->best_logit && l->best_id[i] < out->best_token)) {
+                out->best_logit = l->best_value[i];
+                out->best_token = l->best_id[i];
+            }
+        }
+    }
+    return odd;
+}
+
 lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
 {
     uint32_t logits = batch->logit_rows_count;
@@ -542,6 +551,7 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
         for (uint32_t i = 0; i < logits; i++) {
             be->locals[t].best_value[i] = -INFINITY;
             be->locals[t].best_id[i] = UINT32_MAX;
+            be->locals[t].top[i].count = 0;
         }
     }
     lac__pool_run(be->pool, step_on_thread, be);
@@ -551,20 +561,7 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
     if (batch->residual_out)
         memcpy(batch->residual_out, be->h,
                (size_t)batch->rows * be->options.hidden * sizeof *be->h);
-    bool odd = false;
-    for (uint32_t t = 0; t < be->threads; t++) {
-        const lac__local *l = &be->locals[t];
-        odd |= l->odd;
-        for (uint32_t i = 0; i < logits; i++) {
-            lac_logit_row *out = &batch->logit_rows[i];
-            if (t == 0 || l->best_value[i] > out->best_logit ||
-                (l->best_value[i] == out->best_logit && l->best_id[i] < out->best_token)) {
-                out->best_logit = l->best_value[i];
-                out->best_token = l->best_id[i];
-            }
-        }
-    }
-    if (odd)
+    if (logits_merge(be, batch))
         return lac_fail(err, LAC_EINTERNAL, "a result of the model is not finite");
     return LAC_OK;
 }

@@ -100,6 +100,7 @@ int main(void)
 {
     SRunner *runner = srunner_create(suite_gemm());
     srunner_add_suite(runner, suite_rows());
+    srunner_add_suite(runner, suite_attention());
     srunner_add_suite(runner, suite_step());
     srunner_add_suite(runner, suite_experts());
     srunner_add_suite(runner, suite_pool());

@@ -9,6 +9,7 @@
 Suite *suite_gemm(void);
 Suite *suite_rows(void);
 Suite *suite_step(void);
+Suite *suite_attention(void);
 Suite *suite_experts(void);
 Suite *suite_pool(void);
 Suite *suite_memory(void);

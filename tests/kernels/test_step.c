@@ -40,6 +40,21 @@ static uint32_t page_take(run *r)
     return page;
 }
 
+/* The best ones are there in order: none is left out, equal logits by token. */
+static void top_check(const lac_logit_row *row)
+{
+    uint32_t better = 0;
+    for (uint32_t i = 0; i < row->top_count; i++) {
+        lac_top_logit x = row->top[i];
+        ck_assert_uint_lt(x.token, VOCAB);
+        ck_assert(x.logit == row->logits[x.token]);
+        better = 0;
+        for (uint32_t k = 0; k < VOCAB; k++)
+            better += row->logits[k] > x.logit || (row->logits[k] == x.logit && k < x.token);
+        ck_assert_uint_eq(better, i);
+    }
+}
+
 /* Feeds `rows[i]` more tokens to sequence i and gets the logits of each one's last row. `lists`:
  * rows a unit runs, or NULL. */
 static void feed(run *r, const uint32_t *rows, uint32_t sequences, const lac_row_list *lists,
@@ -47,6 +62,7 @@ static void feed(run *r, const uint32_t *rows, uint32_t sequences, const lac_row
 {
     lac_segment segments[SEQUENCES_MAX];
     lac_logit_row wanted[SEQUENCES_MAX];
+    static lac_top_logit top[SEQUENCES_MAX][LAC_TOP_LOGITS_MAX];
     uint32_t tokens[128], total = 0, used = 0;
     for (uint32_t s = 0; s < sequences; s++) {
         if (rows[s] == 0)
@@ -62,7 +78,11 @@ static void feed(run *r, const uint32_t *rows, uint32_t sequences, const lac_row
                                        .table_stride = PAGES_MAX};
         for (uint32_t i = 0; i < rows[s]; i++)
             tokens[total++] = token_at(s, r->length[s]++);
-        wanted[used++] = (lac_logit_row){.row = total - 1, .logits = logits[s]};
+        wanted[used] = (lac_logit_row){.row = total - 1,
+                                       .logits = logits[s],
+                                       .top_count = total % 3 ? total % 40 : LAC_TOP_LOGITS_MAX,
+                                       .top = top[used]};
+        used++;
     }
     lac_batch batch = {.rows = total,
                        .tokens = tokens,
@@ -83,6 +103,7 @@ static void feed(run *r, const uint32_t *rows, uint32_t sequences, const lac_row
                 best = wanted[i].logits[k], id = k;
         ck_assert_uint_eq(wanted[i].best_token, id);
         ck_assert(wanted[i].best_logit == best);
+        top_check(&wanted[i]);
     }
 }
 
@@ -188,6 +209,49 @@ START_TEST(isa_threads_and_chunks_do_not_matter)
             engine_close(&e);
         }
     }
+    model_free(&m);
+}
+END_TEST
+
+/* The same with keys and values in bytes, which also stay near those in halves. */
+START_TEST(bytes_of_keys_and_values)
+{
+    static const uint32_t lengths[] = {33, 257, 530}, chunks[] = {1, 5, 17, 128};
+    model m;
+    engine e;
+    uint32_t n = lengths[_i / 3];
+    float halves[VOCAB], truth[VOCAB], logits[VOCAB];
+    bool have_truth = false;
+    double dot = 0, a = 0, b = 0;
+    model_make(&m, kinds[_i % 3]);
+    for (uint32_t isa = LAC_ISA_SCALAR; isa <= LAC_ISA_AVX512; isa++) {
+        if (!lac_cpu_isa_have((lac_isa)isa))
+            continue;
+        for (uint32_t c = 0; c < (isa == LAC_ISA_SCALAR ? 1 : 4); c++) {
+            engine_open(&e, &m, (lac_isa)isa, 1 + c % 3, LAC_KV_Q8);
+            run *r = calloc(1, sizeof *r);
+            r->e = &e;
+            feed_one(r, n, chunks[3 - c], logits);
+            if (!have_truth)
+                memcpy(truth, logits, sizeof truth);
+            have_truth = true;
+            ck_assert_msg(memcmp(truth, logits, sizeof truth) == 0, "%s, chunks of %u: other bits",
+                          lac_isa_name((lac_isa)isa), chunks[3 - c]);
+            free(r);
+            engine_close(&e);
+        }
+    }
+    engine_open(&e, &m, lac_cpu_isa_best(), 2, LAC_KV_F16);
+    run *r = calloc(1, sizeof *r);
+    r->e = &e;
+    feed_one(r, n, 128, halves);
+    for (uint32_t k = 0; k < VOCAB; k++)
+        dot += (double)halves[k] * truth[k], a += (double)halves[k] * halves[k],
+            b += (double)truth[k] * truth[k];
+    ck_assert_msg(dot / sqrt(a * b) > 0.9995, "cosine %g", dot / sqrt(a * b));
+    ck_assert(memcmp(halves, truth, sizeof truth) != 0);
+    free(r);
+    engine_close(&e);
     model_free(&m);
 }
 END_TEST
@@ -638,6 +702,7 @@ Suite *suite_step(void)
     tcase_add_loop_test(t, reference_agrees_with_float64, 0, 3);
     tcase_add_loop_test(t, quantised_is_near_float64, 0, 3);
     tcase_add_loop_test(t, isa_threads_and_chunks_do_not_matter, 0, 24);
+    tcase_add_loop_test(t, bytes_of_keys_and_values, 0, 9);
     tcase_add_loop_test(t, neighbours_do_not_matter, 0, 3);
     tcase_add_loop_test(t, row_lists_leave_units_out, 0, 3);
     tcase_add_test(t, a_unit_with_no_row_is_not_touched);

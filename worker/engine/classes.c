@@ -221,9 +221,7 @@ lac_status lac__classes_size(lac_engine *e, lac_error *err)
         class->kept = lac_alloc(layout->units_count + 1, sizeof *class->kept);
         for (uint32_t a = 0; a < layout->units_count; a++)
             class->kept[a] = !lac_mask_has(&class->erased, layout->unit_of[a]);
-        lac_kv_block_cost(e->pool, class->kept, class->block_cost);
-        for (uint32_t s = 0; s < layout->sizes_count; s++)
-            class->block_bytes += (uint64_t) class->block_cost[s] * layout->whole_bytes[s];
+        lac_kv_block_cost(e->pool, class->kept, class->block_cost, class->block_windowed);
         class->pool_tokens = lac_kv_tokens_max(e->pool, class->kept);
         lac_status status = price_make(e, class, err);
         if (status != LAC_OK)
@@ -294,17 +292,8 @@ void lac__class_narrow(lac_engine *e, lac__sequence *s)
     if (s->narrowed || s->class_from == 0 || s->computed < s->class_from)
         return;
     LAC_ASSERT(s->computed == s->class_from);
-    s->whole_blocks = lac_kv_narrow(e->pool, s->kv, e->classes[s->class_index].kept);
+    lac_kv_narrow(e->pool, s->kv, e->classes[s->class_index].kept);
     s->narrowed = true;
-}
-
-uint64_t lac__class_held(const lac_engine *e, const lac__sequence *s)
-{
-    uint64_t blocks = lac_kv_blocks(e->pool, s->kv), full = e->classes[0].block_bytes,
-             own = e->classes[s->class_index].block_bytes;
-    if (s->class_from == 0)
-        return blocks * own;
-    return s->narrowed ? blocks * own + s->whole_blocks * (full - own) : blocks * full;
 }
 
 /* ---- a step ---- */

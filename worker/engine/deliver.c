@@ -4,6 +4,9 @@
 #include "base/text.h"
 #include "parts.h"
 
+_Static_assert((int)LAC_SAMPLER_TOP_MAX == (int)LAC_TOP_LOGITS_MAX,
+               "a row holds what is asked for");
+
 static lac_span piece_of(const lac_engine *engine, uint32_t token)
 {
     const char *bytes;
@@ -98,7 +101,13 @@ void lac__deliver_token(lac_engine *engine, lac__sequence *sequence, lac_logit_r
                         lac_engine_sink sink, void *arg)
 {
     lac_choice choice = {.token = row->best_token};
-    if (row->logits) {
+    if (row->top_count > 0) {
+        lac_candidate top[LAC_SAMPLER_TOP_MAX];
+        for (uint32_t i = 0; i < row->top_count; i++)
+            top[i] = (lac_candidate){row->top[i].token, row->top[i].logit};
+        choice.token = lac_sampler_choose_top(sequence->sampler, top, row->top_count,
+                                              lac__sequence_outputs(sequence));
+    } else if (row->logits) {
         bool banned = lac__sequence_bans_end(sequence);
         lac_sampler_choose_among(sequence->sampler, row->logits, lac__sequence_outputs(sequence),
                                  banned ? engine->end_tokens : NULL,

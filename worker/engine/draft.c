@@ -28,7 +28,7 @@ void lac__drafts_make(lac_engine *e)
         /* One token is drawn in any case, and the last one that fits needs no row. */
         uint32_t room =
             least(least(LAC_SPEC_DRAFT_MAX, s->limit - s->known - 1), e->draft_rows - rows);
-        bool best = lac__sequence_best_decides(s);
+        bool best = lac__sequence_best_decides(s) || lac__sequence_top(e, s) > 0;
         if (!best)
             room = least(room, e->score_rows - sampled);
         uint32_t found = lac_spec_draft(s->tokens, s->known, room, s->draft);
@@ -44,14 +44,16 @@ void lac__drafts_make(lac_engine *e)
 void lac__drafts_place(lac_engine *e, const lac__sequence *s, uint32_t row, uint32_t drafts,
                        lac_batch *batch)
 {
-    bool best = lac__sequence_best_decides(s);
+    uint32_t top = lac__sequence_top(e, s);
+    bool best = lac__sequence_best_decides(s) || top > 0;
     size_t vocab = e->model->vocab;
     if (drafts > 0 && !best && !e->step.draft_logits)
         e->step.draft_logits = lac_alloc(vocab * e->score_rows, sizeof(float));
     for (uint32_t i = 0; i < drafts; i++) {
         float *logits = best ? NULL : e->step.draft_logits + vocab * e->step.draft_logits_used++;
-        e->step.logit_rows[batch->logit_rows_count++] =
-            (lac_logit_row){.row = row + i, .logits = logits};
+        e->step.logit_rows[batch->logit_rows_count] = (lac_logit_row){
+            .row = row + i, .logits = logits, .top_count = top, .top = lac__top_place(e, batch)};
+        batch->logit_rows_count++;
     }
     LAC_ASSERT(e->step.draft_logits_used <= e->score_rows);
 }

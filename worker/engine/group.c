@@ -41,8 +41,8 @@ static void plan_digest(const lac_engine *e, const lac_placement *placement, lac
     lac_digest model, placed;
     lac_hasher *hasher = lac_hasher_create();
     static const char domain[] = "lacuna group 1 " LAC_VERSION;
-    uint32_t sizes[] = {e->context_max, e->slots,    e->rows_max,     e->score_rows,
-                        e->draft_rows,  e->float_kv, e->classes_count};
+    uint32_t sizes[] = {e->context_max, e->slots,   e->rows_max,     e->score_rows,
+                        e->draft_rows,  e->kv_type, e->classes_count};
     lac_model_digest(e->model, &model);
     for (size_t i = 0; i < lac_gguf_tensor_count(e->model->gguf); i++) /* most are others' */
         lac_gguf_release(e->model->gguf, lac_gguf_tensor_at(e->model->gguf, i));

@@ -57,7 +57,7 @@ static lac_status sizes_set(lac_engine *e, const lac_engine_options *o, lac_erro
         e->slots = LAC_BATCH_ROWS_MAX; /* every decode has its row in each step */
     e->queue_max = o->queue_max ? o->queue_max : LAC__QUEUE_DEFAULT;
     e->live_max = e->slots + e->queue_max;
-    e->float_kv = o->isa == LAC_ISA_REFERENCE;
+    e->kv_type = o->isa == LAC_ISA_REFERENCE && o->kv_type == LAC_KV_F16 ? LAC_KV_F32 : o->kv_type;
     e->rows_max = LAC_BATCH_ROWS_MAX;
     uint64_t score_rows = (16u << 20) / (sizeof(float) * (uint64_t)e->model->vocab);
     e->score_rows = score_rows < 1                 ? 1
@@ -78,7 +78,7 @@ static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_e
     lac_backend_options options = {.isa = o->isa,
                                    .threads = o->threads,
                                    .pin = o->pin,
-                                   .kv_type = e->float_kv ? LAC_KV_F32 : LAC_KV_F16,
+                                   .kv_type = e->kv_type,
                                    .rows_max = e->rows_max,
                                    .logit_rows_max = e->slots + e->draft_rows > e->score_rows
                                                          ? e->slots + e->draft_rows
@@ -97,19 +97,57 @@ static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_e
     return e->table->create(&options, &e->backend, err);
 }
 
+/* Blocks that a unit holds of a full context: of a window what it shows while the largest chunk
+ * runs.
+ */
+static uint64_t context_blocks(const lac_engine *e, uint32_t window)
+{
+    uint64_t all = (e->context_max + LAC_KV_BLOCK - 1) / LAC_KV_BLOCK;
+    uint64_t seen = ((uint64_t)window + e->rows_max) / LAC_KV_BLOCK + 2;
+    return window > 0 && seen < all ? seen : all;
+}
+
 /* Default: a quarter of the memory shared by the ranks here, at most LAC__KV_CONTEXTS full
  * contexts. */
 static uint32_t pool_blocks(lac_engine *e, const lac_engine_options *o, uint64_t block_bytes)
 {
     uint64_t bytes = o->kv_bytes;
-    uint64_t context_blocks = (e->context_max + LAC_KV_BLOCK - 1) / LAC_KV_BLOCK;
     if (bytes == 0) {
-        uint64_t most = LAC__KV_CONTEXTS * context_blocks * block_bytes;
+        const lac__kv_layout *l = &e->layout;
+        uint64_t most = 0;
+        for (uint32_t a = 0; a < l->units_count; a++)
+            most += LAC__KV_CONTEXTS * l->whole_bytes[l->size_of[a]] *
+                    context_blocks(e, e->model->layers[l->unit_of[a] / 2].window);
         bytes = memory_bytes() / 4 / (o->ranks_here ? o->ranks_here : 1);
         bytes = bytes < most ? bytes : most;
     }
     uint64_t blocks = bytes / block_bytes;
     return blocks > UINT32_MAX / LAC_LAYERS_MAX ? UINT32_MAX / LAC_LAYERS_MAX : (uint32_t)blocks;
+}
+
+static void windows_find(const lac_engine *e, bool *windowed, lac_kv_options *options)
+{
+    for (uint32_t a = 0; a < e->layout.units_count; a++) {
+        uint32_t window = e->model->layers[e->layout.unit_of[a] / 2].window;
+        windowed[a] = window > 0;
+        options->window = window > options->window ? window : options->window;
+    }
+    options->windowed = options->window > 0 ? windowed : NULL;
+}
+
+/* Twice the blocks that fit, since a class that keeps half of the units fits twice as many.
+ * Windowed units leave blocks without pages of theirs. */
+static uint32_t prefix_blocks(const lac_engine *e, const lac_kv_options *options)
+{
+    uint64_t blocks = LAC_PREFIX_CACHE_MAX;
+    for (uint32_t s = 0; s < options->sizes_count; s++) {
+        uint32_t whole = 0; /* units without a window */
+        for (uint32_t a = 0; a < options->units_count; a++)
+            whole += options->size_of[a] == s && !(options->windowed && options->windowed[a]);
+        uint64_t fit = options->pages[s] / (whole ? whole : e->layout.units_of[s]);
+        blocks = 2 * fit < blocks ? 2 * fit : blocks;
+    }
+    return (uint32_t)blocks;
 }
 
 static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_error *err)
@@ -126,6 +164,7 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
                               .units_count = layout->units_count,
                               .size_of = layout->size_of,
                               .sizes_count = layout->sizes_count};
+    bool windowed[LAC_LAYERS_MAX];
     uint64_t block_bytes = 0;
     for (uint32_t s = 0; s < layout->sizes_count; s++)
         block_bytes += (uint64_t)layout->units_of[s] * layout->whole_bytes[s];
@@ -139,10 +178,9 @@ static lac_status pool_open(lac_engine *e, const lac_engine_options *o, lac_erro
                         (unsigned long long)block_bytes);
     for (uint32_t s = 0; s < layout->sizes_count; s++)
         options.pages[s] = blocks * layout->units_of[s];
-    /* A class that keeps half of the units fits twice the blocks. */
+    windows_find(e, windowed, &options);
     if (!o->without_prefix_cache) {
-        options.prefix_blocks =
-            blocks < LAC_PREFIX_CACHE_MAX / 2 ? 2 * blocks : LAC_PREFIX_CACHE_MAX;
+        options.prefix_blocks = prefix_blocks(e, &options);
         lac_random_bytes(&options.prefix_seed, sizeof options.prefix_seed);
     }
     status = lac_kv_create(&options, &e->pool, err);
@@ -198,6 +236,8 @@ static void step_arrays_create(lac_engine *e)
     step->tokens = lac_alloc(e->rows_max, sizeof(*step->tokens));
     step->segments = lac_alloc(e->slots, sizeof(*step->segments));
     step->logit_rows = lac_alloc(e->slots + e->draft_rows, sizeof(*step->logit_rows));
+    step->top =
+        lac_alloc((size_t)(e->slots + e->draft_rows) * LAC_TOP_LOGITS_MAX, sizeof(*step->top));
     step->logit_of = lac_alloc(e->slots, sizeof(*step->logit_of));
     step->drafts = lac_alloc(e->slots, sizeof(*step->drafts));
     step->status = lac_alloc(e->slots, sizeof(*step->status));
@@ -240,11 +280,11 @@ lac_status lac_engine_create(const lac_engine_options *options, lac_engine **out
     if (e->tokenizer)
         end_tokens_find(e);
     step_arrays_create(e);
-    lac_info(
-        "model %s: %u layers, %.1f MB weights, isa %s, threads %u, context %u, KV pool %.1f MB",
-        e->model->name, e->model->layers_count, (double)e->program.weight_bytes / 1e6,
-        e->table->isa(e->backend), e->table->threads(e->backend), e->context_max,
-        (double)e->kv_bytes / 1e6);
+    lac_info("model %s: %u layers, %.1f MB weights, isa %s, threads %u, context %u, KV pool %.1f "
+             "MB (%s)",
+             e->model->name, e->model->layers_count, (double)e->program.weight_bytes / 1e6,
+             e->table->isa(e->backend), e->table->threads(e->backend), e->context_max,
+             (double)e->kv_bytes / 1e6, lac_kv_type_name(e->kv_type));
     *out = e;
     return LAC_OK;
 }
@@ -281,6 +321,7 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.tokens);
     free(e->step.segments);
     free(e->step.logit_rows);
+    free(e->step.top);
     free(e->step.logit_of);
     free(e->step.drafts);
     free(e->step.draft_logits);
@@ -316,6 +357,7 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .threads = engine->table->threads(engine->backend),
                               .slots = engine->slots,
                               .context_max = engine->context_max,
+                              .kv_type = engine->kv_type,
                               .kv_bytes = engine->kv_bytes,
                               .kv_pages = lac_kv_pages_count(engine->pool),
                               .kv_pages_used = lac_kv_used_count(engine->pool),

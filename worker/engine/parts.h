@@ -33,9 +33,9 @@ typedef struct {
     lac_mask mask;   /* as it was given */
     lac_mask erased; /* every unit that does not run: the mask's and those dropped for all */
     bool *kept;      /* [layout.units_count] attention units it owns pages for */
-    uint32_t block_cost[LAC_KV_SIZES_MAX]; /* pages of each size a block takes */
-    uint64_t block_bytes;
-    uint32_t pool_tokens; /* tokens one sequence reaches by the pool */
+    uint32_t block_cost[LAC_KV_SIZES_MAX];     /* pages of each size a block takes */
+    uint32_t block_windowed[LAC_KV_SIZES_MAX]; /* of them those of sliding windows */
+    uint32_t pool_tokens;                      /* tokens one sequence reaches by the pool */
     lac_class_price price;
     lac_mask patched;         /* units of the mask that a patch stands in for */
     const lac_patch *patches; /* [patches_count] as they were given: only while the engine loads */
@@ -64,7 +64,6 @@ typedef struct {
     bool again;            /* was preempted: what it finds now is its own work */
     uint32_t class_from;   /* rows from this position on run as the class, those before in full */
     bool narrowed;         /* it has given back the pages that the class leaves out */
-    uint32_t whole_blocks; /* of its blocks hold pages of every unit all the same */
     lac_digest prefix_key; /* who may share its pages, and as what */
     uint8_t cache_salt[16];
     int kv;                /* in the pool; LAC_KV_SEQUENCE_NONE while WAITING */
@@ -91,6 +90,7 @@ typedef struct {
     lac_logit_row *logit_rows;     /* [slots + draft_rows] */
     int *logit_of;                 /* [slots] run → its first logit row, or −1 */
     uint32_t *drafts;    /* [slots] run → its last rows that are drafts, each with logits */
+    lac_top_logit *top;  /* [slots + draft_rows][LAC_TOP_LOGITS_MAX] best logits of a row */
     float *draft_logits; /* [score_rows][vocab] of them, once one needs all its logits */
     uint32_t draft_logits_used;
     lac_status *status;       /* [slots] of each run */
@@ -107,7 +107,7 @@ struct lac_engine {
     lac_model *model;
     lac__shard shard;
     lac__group *group; /* NULL: one rank */
-    bool float_kv;
+    lac_kv_type kv_type;
     lac_tokenizer *tokenizer;
     const lac_backend_ops *table;
     lac_backend *backend;
@@ -178,8 +178,9 @@ uint32_t lac__class_tokens_max(const lac_engine *engine, uint32_t class_index, u
 uint32_t lac__class_now(const lac__sequence *sequence);
 /* Gives back the pages that the class leaves out, once all rows before class_from are computed. */
 void lac__class_narrow(lac_engine *engine, lac__sequence *sequence);
-/* Bytes of the pages it holds. */
-uint64_t lac__class_held(const lac_engine *engine, const lac__sequence *sequence);
+/* Pages for the next `rows` rows of a sequence that has the pool to itself, or for as many of them
+ * as there are pages, one at least: how many. */
+uint32_t lac__rows_reserve(lac_engine *engine, int kv, uint32_t done, uint32_t rows);
 /* Sets the batch's row lists for rows that lie in order of class, class_rows[c] of class c; NULL
  * when all of them run the whole program. */
 void lac__classes_batch(lac_engine *engine, const uint32_t class_rows[LAC_CLASSES_MAX],
@@ -188,7 +189,7 @@ void lac__classes_batch(lac_engine *engine, const uint32_t class_rows[LAC_CLASSE
 uint32_t lac__classes_active_layers(const lac_engine *engine, uint32_t present);
 
 /* The key of everything that decides the bits of a sequence's keys and values in this engine, whose
- * model and KV type are the same for all: what it is computed as, and who may share it. */
+ * model is the same for all: what it is computed as, how they are kept, and who may share them. */
 void lac__prefix_key(const lac_engine *engine, uint32_t class_index, const uint8_t salt[16],
                      lac_digest *out);
 /* Before the order is made: prefills under way go on with what others finished; waiting ones learn
@@ -223,6 +224,10 @@ bool lac__sequence_bans_end(const lac__sequence *sequence);
 /* True when the row's best token is all that was asked for and may not be chosen. */
 bool lac__sequence_bans_best(const lac_engine *engine, const lac__sequence *sequence,
                              const lac_logit_row *row);
+/* So many best logits alone decide; 0 = not so. */
+uint32_t lac__sequence_top(const lac_engine *engine, const lac__sequence *sequence);
+/* Where the step's next logit row leaves its best ones. */
+lac_top_logit *lac__top_place(const lac_engine *engine, const lac_batch *batch);
 /* True when the best token alone decides, unless it is a banned end token: then the row is run
  * again for all its logits, and from then on asks for them at once. */
 bool lac__sequence_best_decides(const lac__sequence *sequence);

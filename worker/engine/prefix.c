@@ -15,10 +15,12 @@ void lac__prefix_key(const lac_engine *e, uint32_t class_index, const uint8_t sa
     struct {
         lac_digest computed_as; /* not the name: equal masks and patches compute equal bits */
         uint8_t salt[16];
+        uint32_t kv_type;
     } what;
     memset(&what, 0, sizeof what);
     what.computed_as = e->classes[class_index].computed_as;
     memcpy(what.salt, salt, sizeof what.salt);
+    what.kv_type = e->kv_type;
     lac_sha256(&what, sizeof what, out);
 }
 
@@ -78,6 +80,7 @@ static bool shares_fill(lac_engine *e)
             continue;
         lac_sched_sequence *in = &step->sequences[i];
         in->blocks = lac_kv_blocks(e->pool, e->live[i]->kv);
+        in->passed = lac_kv_passed(e->pool, e->live[i]->kv);
         if (exact) {
             memcpy(in->owned, step->shares[h].owned, sizeof in->owned);
             memcpy(in->alone, step->shares[h].alone, sizeof in->alone);
@@ -107,11 +110,13 @@ bool lac__prefix_prepare(lac_engine *e)
             continue;
         slots_left--;
         lac_sched_sequence *in = &e->step.sequences[i];
-        uint32_t held;
-        in->blocks = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, findable(s), &held);
-        in->computed = in->blocks * LAC_KV_BLOCK;
+        lac_prefix_found found = lac_prefix_find(e->pool, &s->prefix_key, s->tokens, findable(s));
+        in->blocks = found.blocks;
+        in->passed = found.passed;
+        in->computed = found.blocks * LAC_KV_BLOCK;
         for (uint32_t p = 0; p < LAC_KV_SIZES_MAX; p++)
-            in->alone[p] = (in->blocks - held) * in->cost[p];
+            in->alone[p] =
+                found.idle * (in->cost[p] - in->windowed[p]) + found.unseen * in->windowed[p];
     }
     return short_of_pages;
 }

@@ -9,8 +9,9 @@
 #include "base/mem.h"
 
 enum {
-    WEIGHTS_A_LAYER = 18, /* most tensors one layer can have, without experts */
-    OPS_A_LAYER = 5,      /* QKV, attention, project; gate-up, project */
+    WEIGHTS_A_LAYER = 18,  /* most tensors one layer can have, without experts */
+    OPS_A_LAYER = 5,       /* QKV, attention, project; gate-up, project */
+    PIECE_BYTES = 8 << 20, /* of a tensor, packed at a time */
 };
 
 /* ---- KV layout ---- */
@@ -141,15 +142,20 @@ static slice whole_of(const lac_gguf_tensor *tensor)
     return (slice){.rows = (uint32_t)tensor->dims[1], .cols = (uint32_t)tensor->dims[0]};
 }
 
+/* Bytes of a row of a tensor, or of so many of its columns. */
+static size_t row_bytes(const lac_gguf_tensor *tensor, uint64_t cols)
+{
+    const lac_type_info *type = lac_type_get(tensor->type);
+    return (size_t)(cols / type->block) * type->block_bytes;
+}
+
 /* The bytes of a slice as one run: in the file where they are that, else a copy in *own. */
 static const uint8_t *slice_bytes(const lac_gguf_tensor *tensor, slice s, uint8_t **own)
 {
-    const lac_type_info *type = lac_type_get(tensor->type);
-    LAC_ASSERT(s.col_first % type->block == 0);
-    size_t row = (size_t)tensor->dims[0] / type->block * type->block_bytes;
-    size_t skip = (size_t)s.col_first / type->block * type->block_bytes;
-    size_t part = (size_t)s.cols / type->block * type->block_bytes;
-    const uint8_t *from = (const uint8_t *)tensor->data + s.row_first * row + skip;
+    size_t row = row_bytes(tensor, tensor->dims[0]), part = row_bytes(tensor, s.cols);
+    const uint8_t *from =
+        (const uint8_t *)tensor->data + s.row_first * row + row_bytes(tensor, s.col_first);
+    LAC_ASSERT(s.col_first % lac_type_get(tensor->type)->block == 0);
     *own = NULL;
     if (part == row)
         return from;
@@ -159,25 +165,45 @@ static const uint8_t *slice_bytes(const lac_gguf_tensor *tensor, slice s, uint8_
     return *own;
 }
 
+/* Packs a slice piece by piece. The file's pages go back behind each piece, so that a large matrix
+ * is never in memory twice; where they are read once more, by another slice, they come back. */
+static lac_status slice_fill(builder *b, const lac_gguf_tensor *tensor, slice s, lac_weight *weight)
+{
+    uint32_t most = (uint32_t)(PIECE_BYTES / row_bytes(tensor, tensor->dims[0])) / 128 * 128 + 128;
+    for (uint32_t done = 0, rows; done < s.rows; done += rows) {
+        slice piece = s;
+        uint8_t *own;
+        rows = s.rows - done < most ? s.rows - done : most;
+        piece.row_first += done;
+        piece.rows = rows;
+        const uint8_t *source = slice_bytes(tensor, piece, &own);
+        if (!source)
+            return lac_fail(b->err, LAC_ENOMEM, "no memory for a part of it");
+        b->table->weight_fill(b->backend, weight, tensor->type, done, rows, source);
+        free(own);
+        if (rows < s.rows)
+            lac_gguf_release_first(b->model->gguf, tensor,
+                                   (piece.row_first + rows) * row_bytes(tensor, tensor->dims[0]));
+    }
+    return LAC_OK;
+}
+
 /* Packs a part of a tensor of which more is to come. */
 static const lac_weight *packed_part(builder *b, const lac_gguf_tensor *tensor, slice s)
 {
     if (b->status != LAC_OK)
         return NULL;
     lac_weight *weight = NULL;
-    uint8_t *own;
-    const uint8_t *source = slice_bytes(tensor, s, &own);
-    b->status = source ? b->table->weight_pack(b->backend, tensor->type, s.rows, s.cols, source,
-                                               &weight, b->err)
-                       : lac_fail(b->err, LAC_ENOMEM, "no memory for a part of it");
-    free(own);
-    if (b->status != LAC_OK) {
-        lac_fail_in(b->err, "tensor %s", tensor->name);
-        return NULL;
+    b->status = b->table->weight_reserve(b->backend, tensor->type, s.rows, s.cols, &weight, b->err);
+    if (weight) {
+        b->program->weights[b->program->weights_count++] = weight;
+        b->program->weight_bytes += b->table->weight_bytes(weight);
+        b->status = slice_fill(b, tensor, s, weight);
     }
-    b->program->weights[b->program->weights_count++] = weight;
-    b->program->weight_bytes += b->table->weight_bytes(weight);
-    return weight;
+    if (b->status == LAC_OK)
+        return weight;
+    lac_fail_in(b->err, "tensor %s", tensor->name);
+    return NULL;
 }
 
 /* All that is wanted of the tensor is packed. */

@@ -33,6 +33,15 @@ static lac_status score_check(const lac_engine *engine, uint32_t class_index, ui
     return LAC_OK;
 }
 
+uint32_t lac__rows_reserve(lac_engine *engine, int kv, uint32_t done, uint32_t rows)
+{
+    while (!lac_kv_reserve(engine->pool, kv, done + rows)) {
+        LAC_ASSERT(rows > 1); /* it fits as a whole, going on a block at a time */
+        rows = rows > LAC_KV_BLOCK ? rows - LAC_KV_BLOCK : 1;
+    }
+    return rows;
+}
+
 lac_status lac_engine_score(lac_engine *engine, const uint32_t *tokens, size_t count,
                             lac_engine_row row, void *arg, lac_error *err)
 {
@@ -71,8 +80,7 @@ lac_status lac_engine_score_from(lac_engine *engine, uint32_t class_index, uint3
         size_t left = (done < class_from ? class_from : count) - done;
         segment.rows = left < engine->score_rows ? (uint32_t)left : engine->score_rows;
         segment.pos = (uint32_t)done;
-        bool placed = lac_kv_reserve(engine->pool, kv, (uint32_t)done + segment.rows);
-        LAC_ASSERT(placed);
+        segment.rows = lac__rows_reserve(engine, kv, (uint32_t)done, segment.rows);
         for (uint32_t i = 0; i < segment.rows; i++)
             logit_rows[i] = (lac_logit_row){.row = i, .logits = logits + i * vocab};
         lac_batch batch = {.rows = segment.rows,
@@ -87,6 +95,7 @@ lac_status lac_engine_score_from(lac_engine *engine, uint32_t class_index, uint3
         status = lac__group_run(engine, &batch, err);
         for (uint32_t i = 0; i < segment.rows && status == LAC_OK; i++)
             row(arg, done + i, logit_rows[i].logits);
+        lac_kv_pass(engine->pool, kv, (uint32_t)done + segment.rows);
     }
     lac_kv_close(engine->pool, kv);
     free(logit_rows);

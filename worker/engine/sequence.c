@@ -30,6 +30,12 @@ bool lac__sequence_best_decides(const lac__sequence *sequence)
             !s->logprobs);
 }
 
+uint32_t lac__sequence_top(const lac_engine *engine, const lac__sequence *sequence)
+{
+    /* Ranks that have parts of the vocabulary send all of it. */
+    return sequence->grammar || engine->group ? 0 : lac_sampler_top(sequence->sampler);
+}
+
 bool lac__sequence_bans_best(const lac_engine *engine, const lac__sequence *sequence,
                              const lac_logit_row *row)
 {
@@ -235,7 +241,7 @@ bool lac__sequence_rerun(lac_engine *engine, lac__sequence *s)
     if (s->class_index == 0 || !engine->classes[0].live || s->known >= most)
         return false;
     lac__sequence_preempt(engine, s);
-    s->class_index = s->class_from = s->whole_blocks = 0;
+    s->class_index = s->class_from = 0;
     s->narrowed = false;
     lac__prefix_key(engine, 0, s->cache_salt, &s->prefix_key);
     s->limit = s->limit < most ? s->limit : most;

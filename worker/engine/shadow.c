@@ -133,7 +133,9 @@ static lac_status run_side(lac_engine *engine, int side, uint32_t rows, uint32_t
     class_rows[now] = rows;
     lac__classes_batch(engine, class_rows, &batch);
     lac_error err;
-    return lac__group_run(engine, &batch, &err);
+    lac_status status = lac__group_run(engine, &batch, &err);
+    lac_kv_pass(engine->pool, s->kv[side], s->done + rows);
+    return status;
 }
 
 /* log Σ exp, and the place of the largest. */

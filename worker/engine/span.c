@@ -78,8 +78,12 @@ lac_status lac_engine_units_run(lac_engine *engine, uint32_t first, uint32_t end
     }
     int kv = lac_kv_open(engine->pool, engine->classes[0].kept);
     LAC_ASSERT(kv != LAC_KV_SEQUENCE_NONE);
-    bool placed = lac_kv_reserve(engine->pool, kv, rows);
-    LAC_ASSERT(placed);
+    if (!lac_kv_reserve(engine->pool, kv,
+                        rows)) { /* all at once is more than one after the other */
+        lac_kv_close(engine->pool, kv);
+        return lac_fail(err, LAC_ETOOBIG,
+                        "window is %u tokens, more than the KV pool holds at once", rows);
+    }
     lac_segment segment = {.rows = rows,
                            .tables = lac_kv_tables(engine->pool, kv),
                            .table_stride = lac_kv_table_stride(engine->pool)};

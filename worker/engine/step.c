@@ -21,8 +21,9 @@ static void order_make(lac_engine *engine)
         uint32_t tokens = s->computed < s->class_from ? s->class_from : s->known;
         *in = (lac_sched_sequence){.state = s->state, .tokens = tokens, .computed = s->computed};
         bool owns_all = s->class_from > 0 && !s->narrowed;
-        memcpy(in->cost, engine->classes[owns_all ? 0 : s->class_index].block_cost,
-               sizeof(in->cost));
+        const lac__class *owns = &engine->classes[owns_all ? 0 : s->class_index];
+        memcpy(in->cost, owns->block_cost, sizeof(in->cost));
+        memcpy(in->windowed, owns->block_windowed, sizeof(in->windowed));
     }
     bool short_of_pages = lac__prefix_prepare(engine);
     if (engine->speculate != LAC_SPECULATE_OFF && !short_of_pages)
@@ -30,6 +31,7 @@ static void order_make(lac_engine *engine)
     lac_sched_budget budget = {.slots = engine->slots,
                                .rows_max = engine->rows_max,
                                .block_tokens = LAC_KV_BLOCK,
+                               .window_blocks = lac_kv_window_blocks(engine->pool),
                                .decode_us = engine->cost.decode_us,
                                .row_us = engine->cost.row_us,
                                .itl_target_us = engine->itl_target_us};
@@ -76,15 +78,25 @@ static void logits_place(const lac_engine *engine, lac__sequence *s)
         s->logits = lac_alloc(engine->model->vocab, sizeof(float));
 }
 
+lac_top_logit *lac__top_place(const lac_engine *engine, const lac_batch *batch)
+{
+    return engine->step.top + (size_t)batch->logit_rows_count * LAC_TOP_LOGITS_MAX;
+}
+
 /* Pages for the run's rows, and a place for the logits where its choice needs all of them. The
  * scheduler counted pages and slots, so neither can be short here. */
 static void run_place(lac_engine *engine, lac__sequence *s, uint32_t rows, uint32_t drafts)
 {
     bool placed = lac_kv_reserve(engine->pool, s->kv, s->computed + rows);
     LAC_ASSERT(placed);
-    uint64_t held = lac__class_held(engine, s);
+    uint32_t pages[LAC_KV_SIZES_MAX];
+    uint64_t held = 0;
+    lac_kv_held(engine->pool, s->kv, pages);
+    for (uint32_t i = 0; i < engine->layout.sizes_count; i++)
+        held += pages[i] * (uint64_t)engine->layout.whole_bytes[i];
     s->kv_bytes = held > s->kv_bytes ? held : s->kv_bytes;
-    if (s->computed + rows - drafts == s->known && !lac__sequence_best_decides(s))
+    if (s->computed + rows - drafts == s->known && !lac__sequence_best_decides(s) &&
+        lac__sequence_top(engine, s) == 0)
         logits_place(engine, s);
 }
 
@@ -120,9 +132,13 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
         step->logit_of[r] = (int)batch->logit_rows_count;
         /* A sequence that once wanted to end will want it again: it keeps its logits. */
         bool best_only = lac__sequence_best_decides(s) && !s->logits;
-        step->logit_rows[batch->logit_rows_count++] =
-            (lac_logit_row){.row = batch->rows - drafts - 1,
-                            .logits = best_only ? lac__watch_place(engine, s) : s->logits};
+        uint32_t top = lac__sequence_top(engine, s);
+        step->logit_rows[batch->logit_rows_count] = (lac_logit_row){
+            .row = batch->rows - drafts - 1,
+            .logits = best_only || top > 0 ? lac__watch_place(engine, s) : s->logits,
+            .top_count = top,
+            .top = lac__top_place(engine, batch)};
+        batch->logit_rows_count++;
         lac__drafts_place(engine, s, batch->rows - drafts, drafts, batch);
     }
     LAC_ASSERT(batch->rows <= engine->rows_max);
@@ -242,6 +258,7 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
             lac__drafts_verify(engine, s, &batch->logit_rows[step->logit_of[r]], drafts, sink, arg);
         lac__prefix_offer(engine, s);
         lac__class_narrow(engine, s);
+        lac_kv_pass(engine->pool, s->kv, s->computed);
     }
 }
 

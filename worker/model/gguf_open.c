@@ -213,13 +213,18 @@ void lac_gguf_close(lac_gguf **gguf)
 
 void lac_gguf_release(const lac_gguf *gguf, const lac_gguf_tensor *tensor)
 {
-    LAC_ASSERT(tensor->file < gguf->files_count);
+    lac_gguf_release_first(gguf, tensor, tensor->bytes);
+}
+
+void lac_gguf_release_first(const lac_gguf *gguf, const lac_gguf_tensor *tensor, uint64_t bytes)
+{
+    LAC_ASSERT(tensor->file < gguf->files_count && bytes <= tensor->bytes);
     if (!gguf->files[tensor->file].mapped)
         return;
     /* Only pages that lie wholly inside the tensor: its neighbours may still be in use. */
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = ((uintptr_t)tensor->data + page - 1) & ~(page - 1);
-    uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)tensor->data + bytes) & ~(page - 1);
     if (end > start)
         madvise((void *)start, end - start, MADV_DONTNEED);
 }

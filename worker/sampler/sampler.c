@@ -184,12 +184,13 @@ static uint32_t best(const float *logits, uint32_t vocab, float max)
     return 0;
 }
 
-static uint32_t draw(const lac_sampler *sampler, float *logits, float max, uint64_t position)
+static uint32_t draw(const lac_sampler *sampler, float *logits, size_t vocab, float max,
+                     uint64_t position)
 {
     const lac_sampling *s = &sampler->sampling;
     lac__field field;
     field.logits = logits;
-    field.vocab = sampler->vocab;
+    field.vocab = vocab;
     field.max = max;
     /* A temperature near 0 must not give 0 · ∞ for the best token. */
     float inverse = 1.0f / s->temperature;
@@ -206,6 +207,50 @@ static uint32_t draw(const lac_sampler *sampler, float *logits, float max, uint6
         lac__field_weigh(&field);
     }
     return lac__field_draw(&field, lac_rng_draw(s->seed, s->choice, position));
+}
+
+uint32_t lac_sampler_top(const lac_sampler *sampler)
+{
+    const lac_sampling *s = &sampler->sampling;
+    bool alone = s->temperature > 0.0f && s->top_k > 0 && s->top_k <= LAC_SAMPLER_TOP_MAX &&
+                 !sampler->penalised && sampler->bias_count == 0 && !s->logprobs &&
+                 !s->ignore_eos && sampler->accepted >= s->min_tokens;
+    uint32_t top = alone ? (uint32_t)s->top_k : 0;
+    return top < sampler->vocab ? top : sampler->vocab;
+}
+
+/* The field of all logits without the blocks in which nothing is left: sums are made of the same
+ * numbers in the same order, so the draw is the same to the bit. */
+uint32_t lac_sampler_choose_top(const lac_sampler *sampler, lac_candidate *top, uint32_t count,
+                                uint64_t position)
+{
+    float logits[LAC_SAMPLER_TOP_MAX * LAC__BLOCK], values[LAC_SAMPLER_TOP_MAX];
+    uint32_t block_of[LAC_SAMPLER_TOP_MAX], blocks = 0;
+    LAC_ASSERT(count > 0 && count <= LAC_SAMPLER_TOP_MAX);
+    for (uint32_t i = 1; i < count; i++) { /* by id */
+        lac_candidate c = top[i];
+        uint32_t at = i;
+        for (; at > 0 && top[at - 1].token > c.token; at--)
+            top[at] = top[at - 1];
+        top[at] = c;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = top[i].logprob;
+    float max = lac__clean(values, count);
+    if (max == -INFINITY)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t block = top[i].token / LAC__BLOCK;
+        LAC_ASSERT(top[i].token < sampler->vocab);
+        if (blocks == 0 || block_of[blocks - 1] != block) {
+            for (uint32_t j = 0; j < LAC__BLOCK; j++)
+                logits[blocks * LAC__BLOCK + j] = -INFINITY;
+            block_of[blocks++] = block;
+        }
+        logits[(blocks - 1) * LAC__BLOCK + top[i].token % LAC__BLOCK] = values[i];
+    }
+    uint32_t at = draw(sampler, logits, (size_t)blocks * LAC__BLOCK, max, position);
+    return block_of[at / LAC__BLOCK] * LAC__BLOCK + at % LAC__BLOCK;
 }
 
 /* Excludes what is not allowed; a word of the mask that is empty or full goes at once. */
@@ -253,8 +298,9 @@ void lac_sampler_choose_among(lac_sampler *sampler, float *logits, uint64_t posi
     float max = changed ? lac__clean(logits, sampler->vocab) : raw_max;
     /* No number is left to choose by (a broken model, or every token banned): token 0, as greedy.
      */
-    out->token = s->temperature == 0.0f || max == -INFINITY ? best(logits, sampler->vocab, max)
-                                                            : draw(sampler, logits, max, position);
+    out->token = s->temperature == 0.0f || max == -INFINITY
+                     ? best(logits, sampler->vocab, max)
+                     : draw(sampler, logits, sampler->vocab, max, position);
     if (s->logprobs) {
         out->chosen.token = out->token;
         out->chosen.logprob = raw_max > -INFINITY ? logprob(raw_logit(sampler, logits, out->token),

@@ -94,6 +94,9 @@ lac_status lac_tool_engine_open(const lac_tool_engine *options, uint32_t slots, 
     if (!lac_speculate_parse(options->speculate, &engine.speculate))
         return lac_fail(err, LAC_EINVAL, "--speculate is \"%.8s\", allowed auto, on, off",
                         options->speculate);
+    if (!lac_kv_type_parse(options->kv_type, &engine.kv_type) || engine.kv_type == LAC_KV_F32)
+        return lac_fail(err, LAC_EINVAL, "--kv-type is \"%.8s\", allowed f16, q8",
+                        options->kv_type);
     if (!lac_isa_parse(options->isa, &engine.isa))
         return lac_fail(err, LAC_EINVAL,
                         "--isa is \"%.16s\", allowed auto, reference, scalar, avx2, avxvnni, "

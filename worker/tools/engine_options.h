@@ -14,7 +14,7 @@ typedef struct {
     bool pin, keep_zeroed;
     char mask[8192];
     char plan[4096], class_name[LAC_NAME_MAX + 1];
-    char prefix_cache[8], speculate[8];
+    char prefix_cache[8], speculate[8], kv_type[8];
     bool all_classes; /* no option: the command wants full and every class of --plan at once */
 } lac_tool_engine;
 
@@ -54,6 +54,9 @@ typedef struct {
                      0, "keep keys and values of ended sequences for those that begin alike"),     \
         LAC_TOOL_ROW(type, engine.speculate, "speculate", LAC_OPT_STRING, "auto|on|off", "auto",   \
                      0, 0, "guess tokens from the text; auto: while it measures a gain"),          \
+        LAC_TOOL_ROW(type, engine.kv_type, "kv-type", LAC_OPT_STRING, "f16|q8", "f16", 0, 0,       \
+                     "how keys and values are kept; q8 takes half the memory, results differ a "   \
+                     "little"),                                                                    \
         LAC_TOOL_ROW(type, engine.kv_mem, "kv-mem", LAC_OPT_SIZE, "BYTES", "0", 0, 0,              \
                      "KV pool; 0 = a quarter of memory, at most 16 full contexts")
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -127,6 +128,13 @@ static lac_status decode(lac_engine *engine, const lac_tool_mixture *mix, uint32
     return status;
 }
 
+/* The most memory this process has had, in MB. */
+static double peak_mb(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 / 1e6 : 0;
+}
+
 /* Enough that no cache holds it. */
 static double read_bandwidth(uint32_t threads)
 {
@@ -154,6 +162,7 @@ static lac_status print(const bench_options *opt, const lac_engine_stats *stats,
                         double load_s, lac_error *err)
 {
     uint32_t batch = (uint32_t)opt->batch;
+    double peak = peak_mb(); /* before the probe takes its own */
     double read = read_bandwidth(stats->threads);
     double prefill_speed = (double)(opt->prefill * batch) / filled->seconds;
     double decode_speed = (double)decoded->tokens / decoded->seconds;
@@ -166,10 +175,12 @@ static lac_status print(const bench_options *opt, const lac_engine_stats *stats,
                        prefill_speed, decode_speed, batch, read, used, stats->threads, stats->isa);
         lac_buf_printf(
             &out,
-            ",\"load_s\":%.4f,\"rss_bytes\":%llu,\"weight_bytes\":%llu,"
+            ",\"kv_type\":\"%s\",\"peak_mb\":%.1f,"
+            "\"load_s\":%.4f,\"rss_bytes\":%llu,\"weight_bytes\":%llu,"
             "\"prefill_flops\":%.0f,\"decode_flops\":%.0f,\"kv_bytes\":%llu,\"hashes\":[",
-            load_s, (unsigned long long)resident_bytes(), (unsigned long long)stats->weight_bytes,
-            filled->flops, decoded->flops, (unsigned long long)decoded->kv_bytes);
+            lac_kv_type_name(stats->kv_type), peak, load_s, (unsigned long long)resident_bytes(),
+            (unsigned long long)stats->weight_bytes, filled->flops, decoded->flops,
+            (unsigned long long)decoded->kv_bytes);
         for (uint32_t b = 0; b < batch; b++)
             lac_buf_printf(&out, "%s\"%016llx\"", b ? "," : "", (unsigned long long)p->hash[b]);
         lac_buf_text(&out, "]}\n");
@@ -177,9 +188,11 @@ static lac_status print(const bench_options *opt, const lac_engine_stats *stats,
         lac_buf_printf(&out,
                        "isa        %s, %u threads\nprefill    %.1f tok/s (%lld tokens × %u)\n"
                        "decode     %.1f tok/s (batch %u, after %lld tokens)\n"
-                       "memory     %.1f GB/s can be read, %.1f GB/s of weights were\n",
+                       "memory     %.1f GB/s can be read, %.1f GB/s of weights were; %.1f MB at "
+                       "most\n",
                        stats->isa, stats->threads, prefill_speed, (long long)opt->prefill, batch,
-                       decode_speed, batch, (long long)(opt->prefill + opt->depth), read, used);
+                       decode_speed, batch, (long long)(opt->prefill + opt->depth), read, used,
+                       peak);
     lac_status status = lac_tool_print(&out, err);
     lac_buf_free(&out);
     return status;

@@ -20,7 +20,8 @@
 
 enum {
     LAC_KV_BLOCK = 32,      /* tokens a KV page */
-    LAC_BATCH_ROWS_MAX = 512 /* rows of one step */
+    LAC_BATCH_ROWS_MAX = 512, /* rows of one step */
+    LAC_TOP_LOGITS_MAX = 64   /* best logits that a row may ask for */
 };
 
 typedef struct lac_backend lac_backend;
@@ -35,8 +36,11 @@ typedef enum {
     LAC_ISA_AVX512     /* AVX-512 F/BW/VL/VNNI */
 } lac_isa;
 
-/* KV element type. */
-typedef enum { LAC_KV_F16, LAC_KV_F32 } lac_kv_type;
+/* How keys and values are kept. Q8: signed bytes, with a half-precision scale for every 32 dimensions
+ * of a head of a token. */
+typedef enum { LAC_KV_F16, LAC_KV_F32, LAC_KV_Q8 } lac_kv_type;
+const char *lac_kv_type_name(lac_kv_type type); /* "f16", "f32", "q8" */
+bool lac_kv_type_parse(const char *name, lac_kv_type *out);
 
 /* Shape limits a backend sizes its scratch for; all set by the engine from the model facts. */
 typedef struct {
@@ -69,7 +73,8 @@ typedef struct {
 
 /* Where a unit's keys and values live: page p of this unit is at region + p × page_bytes. A page is,
  * for each KV head in turn, K as [LAC_KV_BLOCK/8][head_dim][8 tokens] then V as
- * [LAC_KV_BLOCK][head_dim], in the backend's KV type. */
+ * [LAC_KV_BLOCK][head_dim], in the backend's KV type; for Q8 then the scales of K and those of V, each
+ * as [head_dim/32 rounded up][LAC_KV_BLOCK]. */
 typedef struct {
     void *region;
     size_t page_bytes;
@@ -174,8 +179,8 @@ typedef struct {
 /* ---- one step's input ---- */
 
 /* Consecutive rows of one sequence: rows row … row+rows−1 at positions pos, pos+1, … The pages of
- * block b of the unit with table t are tables[t × table_stride + b]. Pages for every position of the
- * segment exist. Segments cover all rows in order. */
+ * block b of the unit with table t are tables[t × table_stride + b]. Pages exist for every position
+ * that its rows write or see. Segments cover all rows in order. */
 typedef struct {
     uint32_t row, rows;
     uint32_t pos;
@@ -188,12 +193,21 @@ typedef struct {
     const uint32_t *rows; /* ascending row numbers */
 } lac_row_list;
 
+typedef struct {
+    uint32_t token;
+    float logit;
+} lac_top_logit;
+
 /* One row whose next-token distribution is wanted. */
 typedef struct {
     uint32_t row;
-    float *logits;       /* out: [vocab], or NULL when only the best token is wanted */
+    float *logits;       /* out: [vocab], or NULL when they are not wanted as a whole */
     uint32_t best_token; /* out: lowest id among equals */
     float best_logit;    /* out */
+    /* The best so many, up to LAC_TOP_LOGITS_MAX and the vocabulary; 0 = not wanted. out: descending,
+     * equal ones by id. */
+    uint32_t top_count;
+    lac_top_logit *top;
 } lac_logit_row;
 
 /* When an operation ran, by the monotonic clock of the calling thread, and over how many rows.
@@ -238,6 +252,13 @@ typedef struct lac_backend_ops {
      * LAC_EUNSUPPORTED for a type, LAC_EINVAL for a shape the layout cannot hold, LAC_ENOMEM. */
     lac_status (*weight_pack)(lac_backend *backend, lac_type type, uint32_t rows, uint32_t cols,
                               const void *source, lac_weight **out, lac_error *err);
+    /* The same in parts, so that the source need not be there as a whole: memory for all of it, then
+     * rows row_first … row_first+rows−1 of its type, in any order and each once. row_first is a multiple
+     * of 8, rows too but at the end; a vector comes in one piece. */
+    lac_status (*weight_reserve)(lac_backend *backend, lac_type type, uint32_t rows, uint32_t cols,
+                                 lac_weight **out, lac_error *err);
+    void (*weight_fill)(lac_backend *backend, lac_weight *weight, lac_type type, uint32_t row_first,
+                        uint32_t rows, const void *source);
     void (*weight_free)(lac_backend *backend, lac_weight **weight);
     size_t (*weight_bytes)(const lac_weight *weight);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "runner.h"
 
 enum { PROMPTS = 8, ANSWER = 24, SKIPPED = 77 };
@@ -347,6 +348,84 @@ START_TEST(time_follows_executed_cost)
 }
 END_TEST
 
+typedef struct {
+    float *rows;
+    size_t vocab;
+    double kl, worst;
+    uint32_t same, count;
+    bool first;
+} divergence;
+
+static double log_total(const float *logits, size_t vocab, size_t *best)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t v = 0; v < vocab; v++)
+        if ((double)logits[v] > top)
+            top = (double)logits[v], *best = v;
+    for (size_t v = 0; v < vocab; v++)
+        sum += exp((double)logits[v] - top);
+    return top + log(sum);
+}
+
+/* KL of what comes second to what came first. */
+static void diverge(void *arg, size_t index, const float *logits)
+{
+    divergence *d = arg;
+    float *first = d->rows + index * d->vocab;
+    if (d->first) {
+        memcpy(first, logits, d->vocab * sizeof(*logits));
+        return;
+    }
+    size_t best = 0, other_best = 0;
+    double kl = 0, z = log_total(first, d->vocab, &best),
+           other_z = log_total(logits, d->vocab, &other_best);
+    for (size_t v = 0; v < d->vocab; v++) {
+        double log_p = (double)first[v] - z;
+        kl += exp(log_p) * (log_p - ((double)logits[v] - other_z));
+    }
+    d->kl += kl;
+    d->worst = kl > d->worst ? kl : d->worst;
+    d->same += best == other_best;
+    d->count++;
+}
+
+START_TEST(keys_and_values_in_bytes_stay_near)
+{
+    divergence d = {.first = true};
+    uint32_t *ids = NULL;
+    size_t count = 0;
+    for (int type = 0; type < 2; type++) {
+        lac_engine_options options = {
+            .model_path = model_path, .threads = 2, .kv_type = type ? LAC_KV_Q8 : LAC_KV_F16};
+        lac_engine *engine = runner_engine(&options);
+        lac_error err = {0};
+        if (!ids) {
+            lac_buf text = {.cap = 4096};
+            for (uint32_t i = 1; i < PROMPTS; i++)
+                lac_buf_printf(&text, "%s\n", texts[i]);
+            ck_assert_int_eq(
+                lac_tokenizer_encode(lac_engine_tokenizer(engine), text.data, text.length,
+                                     (lac_encode_options){.special = true}, &ids, &count, &err),
+                LAC_OK);
+            lac_buf_free(&text);
+            d.vocab = lac_engine_model(engine)->vocab;
+            d.rows = malloc(count * d.vocab * sizeof(float));
+        }
+        lac_status status = lac_engine_score(engine, ids, count, diverge, &d, &err);
+        ck_assert_msg(status == LAC_OK, "%s", err.text);
+        d.first = false;
+        lac_engine_destroy(&engine);
+    }
+    printf("q8 keys and values: mean KL %.5f, worst %.5f, same best token %.3f of %u\n",
+           d.kl / d.count, d.worst, (double)d.same / d.count, d.count);
+    ck_assert_double_gt(d.kl, 0);
+    ck_assert_double_lt(d.kl / d.count, 0.003);
+    ck_assert_uint_ge(d.same * 100, d.count * 95);
+    free(d.rows);
+    free(ids);
+}
+END_TEST
+
 int main(void)
 {
     if (!find_model()) {
@@ -360,6 +439,7 @@ int main(void)
     tcase_add_test(tc, speculation_changes_nothing_and_saves_steps);
     tcase_add_test(tc, prefix_cache_changes_nothing);
     tcase_add_test(tc, same_text_alone_batched_and_threaded);
+    tcase_add_test(tc, keys_and_values_in_bytes_stay_near);
 #ifndef LAC_SANITIZED
     tcase_add_test(tc, memory_stays_within_its_bound);
 #endif

@@ -1,15 +1,22 @@
 /* Long contexts: a tiny random model whose file is told of a longer context runs prompts up to it,
  * in memory that grows with the tokens and nothing else, and gives the same tokens at one and two
- * threads. The longest prompt is the program's argument, 16,384 without one. One layer keeps its
- * attention, since time grows with the square of the length. */
+ * threads. The longest prompt is the program's argument, 16,384 without one. One of its six layers
+ * sees everything, with two heads of 16, since time grows with the square of the length; the others
+ * have windows, whose memory does not grow at all. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "runner.h"
 
-#define MODEL LAC_TINY_DIR "/tiny-llama-q4_1.gguf" /* 3 layers */
-enum { ANSWER = 8, LAYERS = 3, ROOM = 64 };
+#define MODEL LAC_TINY_DIR "/tiny-gemma3-linear.gguf"
+enum {
+    ANSWER = 8,
+    ROOM = 64,
+    WINDOWED = 5,                                        /* layers */
+    SEEN = (21 + LAC_BATCH_ROWS_MAX) / LAC_KV_BLOCK + 2, /* blocks of a window while a chunk runs */
+    PAGE = 2 * 16 * LAC_KV_BLOCK * 2                     /* bytes: one KV head of 16 halves */
+};
 
 static uint32_t longest = 16384;
 static char path[] = "/tmp/lacuna-long-XXXXXX";
@@ -20,7 +27,7 @@ static uint64_t kv_bytes;
 static void model_write(uint32_t context)
 {
     static char bytes[4 << 20];
-    static const char key[] = "llama.context_length";
+    static const char key[] = "gemma3.context_length";
     FILE *in = fopen(MODEL, "rb");
     ck_assert_ptr_nonnull(in);
     size_t length = fread(bytes, 1, sizeof(bytes), in);
@@ -58,23 +65,14 @@ static uint64_t resident_bytes(void)
 /* Runs a prompt of so many tokens; bytes by which the process grew into *grown. */
 static void run_one(uint32_t tokens, uint32_t threads, runner *out, uint64_t *grown)
 {
-    lac_engine_class one = {.name = "one"};
-    ck_assert_int_eq(lac_mask_parse("A1,A2", LAYERS, &one.mask, NULL), LAC_OK);
-    lac_engine_options options = {.model_path = path,
-                                  .threads = threads,
-                                  .slots = 1,
-                                  .classes = &one,
-                                  .classes_count = 1,
-                                  .without_full = true,
-                                  .without_prefix_cache = true};
+    lac_engine_options options = {
+        .model_path = path, .threads = threads, .slots = 1, .without_prefix_cache = true};
     lac_engine *engine = runner_engine(&options);
     uint32_t *prompt = malloc(sizeof(*prompt) * tokens);
     for (uint32_t i = 0; i < tokens; i++)
         prompt[i] = 3 + (i * 37 + i * i % 101 * 5) % 270;
-    lac_engine_request request = {.prompt = prompt,
-                                  .prompt_count = tokens,
-                                  .sampling = runner_greedy(ANSWER),
-                                  .class_index = 1};
+    lac_engine_request request = {
+        .prompt = prompt, .prompt_count = tokens, .sampling = runner_greedy(ANSWER)};
     request.sampling.ignore_eos = true;
     memset(out, 0, sizeof(*out));
     lac_error err = {0};
@@ -95,14 +93,12 @@ static void run_one(uint32_t tokens, uint32_t threads, runner *out, uint64_t *gr
 START_TEST(long_prompts_run_in_linear_memory)
 {
     model_write(longest + ROOM);
-    uint64_t grown, bytes_before = 0;
+    uint64_t grown;
     for (uint32_t tokens = longest / 8; tokens <= longest; tokens *= 2) {
         run_one(tokens, 2, &run, &grown);
         uint64_t blocks = (tokens + ANSWER - 1 + LAC_KV_BLOCK - 1) / LAC_KV_BLOCK;
-        ck_assert_uint_eq(kv_bytes % blocks, 0);
-        if (bytes_before > 0)
-            ck_assert_uint_eq(kv_bytes / blocks, bytes_before);
-        bytes_before = kv_bytes / blocks;
+        ck_assert_uint_ge(kv_bytes, PAGE * blocks);
+        ck_assert_uint_le(kv_bytes, PAGE * (blocks + WINDOWED * SEEN));
         ck_assert_uint_lt(grown, kv_bytes + tokens * sizeof(uint32_t) + (8 << 20));
         if (tokens == longest / 4) {
             run_one(tokens, 1, &other, &grown);

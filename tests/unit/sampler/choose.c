@@ -492,11 +492,80 @@ START_TEST(recorded_draws)
 }
 END_TEST
 
+/* Of the best logits alone the same token is drawn as of all, equal logits and −0 among them. */
+START_TEST(the_best_alone_decide)
+{
+    static float logits[VOCAB_MAX], copy[VOCAB_MAX];
+    lac_rng rng;
+    lac_rng_seed(&rng, 21);
+    for (int round = 0; round < 3000; round++) {
+        uint32_t vocab = 1 + (uint32_t)lac_rng_below(&rng, VOCAB_MAX);
+        lac_sampling sampling = plain();
+        sampling.seed = (uint64_t)round;
+        sampling.top_k = 1 + (int32_t)lac_rng_below(&rng, LAC_SAMPLER_TOP_MAX);
+        sampling.temperature = 0.1f + 2.0f * (float)lac_rng_unit(&rng);
+        sampling.top_p = round % 3 ? 1.0f : (float)lac_rng_unit(&rng) * 0.99f + 0.01f;
+        sampling.min_p = round % 4 ? 0.0f : (float)lac_rng_unit(&rng) * 0.5f;
+        for (uint32_t i = 0; i < vocab; i++) {
+            logits[i] = 3 * gauss(&rng);
+            if (round % 2) /* many equal ones */
+                logits[i] = floorf(logits[i]);
+            if (round % 5 == 0 && logits[i] > 0)
+                logits[i] = -0.0f;
+        }
+        lac_sampler *sampler = lac_sampler_create(&sampling, vocab);
+        lac_candidate top[LAC_SAMPLER_TOP_MAX];
+        uint32_t wanted = lac_sampler_top(sampler), count = 0;
+        ck_assert_uint_eq(wanted,
+                          (uint32_t)sampling.top_k < vocab ? (uint32_t)sampling.top_k : vocab);
+        for (uint32_t i = 0; i < vocab; i++) {
+            if (count == wanted && !(logits[i] > top[count - 1].logprob))
+                continue;
+            uint32_t at = count < wanted ? count++ : count - 1;
+            for (; at > 0 && top[at - 1].logprob < logits[i]; at--)
+                top[at] = top[at - 1];
+            top[at] = (lac_candidate){i, logits[i]};
+        }
+        lac_choice all;
+        memcpy(copy, logits, vocab * sizeof *copy);
+        lac_sampler_choose(sampler, copy, 5, NULL, 0, &all);
+        ck_assert_uint_eq(lac_sampler_choose_top(sampler, top, count, 5), all.token);
+        lac_sampler_destroy(&sampler);
+    }
+}
+END_TEST
+
+START_TEST(all_are_needed_where_something_else_counts)
+{
+    lac_sampling cases[8];
+    for (int i = 0; i < 8; i++) {
+        cases[i] = plain();
+        cases[i].top_k = 20;
+    }
+    cases[1].top_k = 0;
+    cases[2].top_k = LAC_SAMPLER_TOP_MAX + 1;
+    cases[3].temperature = 0;
+    cases[4].logprobs = true;
+    cases[5].repetition_penalty = 1.1f;
+    cases[6].ignore_eos = true;
+    cases[7].min_tokens = 1;
+    for (int i = 0; i < 8; i++) {
+        lac_sampler *sampler = lac_sampler_create(&cases[i], 100);
+        ck_assert_uint_eq(lac_sampler_top(sampler), i == 0 ? 20 : 0);
+        lac_sampler_accept(sampler, 3);
+        ck_assert_uint_eq(lac_sampler_top(sampler), i == 0 || i == 7 ? 20 : 0);
+        lac_sampler_destroy(&sampler);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("choose");
     TCase *tests = tcase_create("choose");
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, the_best_alone_decide);
+    tcase_add_test(tests, all_are_needed_where_something_else_counts);
     tcase_add_test(tests, filters_against_reference);
     tcase_add_test(tests, draw_follows_the_distribution);
     tcase_add_test(tests, draw_depends_on_all_three_keys);

@@ -55,6 +55,7 @@ typedef struct {
     uint32_t context_max;   /* 0 = the model's own */
     uint32_t slots;         /* sequences at once, 1 … LAC_SLOTS_MAX; 0 = 16 */
     uint32_t queue_max;     /* sequences waiting for a slot or pages; 0 = 64 */
+    lac_kv_type kv_type;    /* F16, or Q8 for half the bytes; float32 activations keep F16 as F32 */
     uint64_t kv_bytes;      /* 0 = min(25 % of RAM / ranks_here, 16 full contexts) */
     uint32_t ranks_here;    /* engines that share this machine; 0 = 1 */
     uint32_t itl_target_ms; /* shapes the prefill chunk while others decode; 0 = 50 */
@@ -84,6 +85,7 @@ const lac_tokenizer *lac_engine_tokenizer(const lac_engine *engine); /* NULL in 
 typedef struct {
     const char *isa;
     uint32_t threads, slots, context_max;
+    lac_kv_type kv_type;
     uint64_t kv_bytes, kv_pages;
     uint64_t kv_pages_used;   /* sequences hold them */
     uint64_t kv_pages_cached; /* only the prefix cache holds them: free when needed */

@@ -69,5 +69,7 @@ double lac_gguf_tensor_bound(const lac_gguf_tensor *tensor, double enough);
 
 /* Tells the kernel that the tensor's pages are no longer needed (after repacking). */
 void lac_gguf_release(const lac_gguf *gguf, const lac_gguf_tensor *tensor);
+/* The same of its first `bytes` bytes. */
+void lac_gguf_release_first(const lac_gguf *gguf, const lac_gguf_tensor *tensor, uint64_t bytes);
 
 #endif

@@ -28,6 +28,15 @@ typedef struct {
     float logprob;
 } lac_candidate;
 
+enum { LAC_SAMPLER_TOP_MAX = 64 };
+/* So many of the best logits decide alone, since top-k cuts all others and nothing needs them; 0 = all
+ * are needed. May change with every token accepted. */
+uint32_t lac_sampler_top(const lac_sampler *sampler);
+/* Chooses among those: the token that lac_sampler_choose would have chosen from all logits. `top`
+ * [count ≤ LAC_SAMPLER_TOP_MAX] holds logits, in any order; it is reordered. */
+uint32_t lac_sampler_choose_top(const lac_sampler *sampler, lac_candidate *top, uint32_t count,
+                                uint64_t position);
+
 typedef struct {
     uint32_t token;
     lac_candidate chosen;                       /* when logprobs are asked for */
