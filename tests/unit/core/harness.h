@@ -110,5 +110,6 @@ TCase *classes_case(void);
 TCase *batch_case(void);
 TCase *tenant_case(void);
 TCase *brownout_case(void);
+TCase *names_case(void);
 
 #endif

@@ -17,6 +17,7 @@ int main(void)
     suite_add_tcase(suite, batch_case());
     suite_add_tcase(suite, tenant_case());
     suite_add_tcase(suite, brownout_case());
+    suite_add_tcase(suite, names_case());
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
