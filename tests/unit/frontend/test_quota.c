@@ -108,7 +108,7 @@ END_TEST
 
 int main(void)
 {
-    static const TTest *const tests[] = {quotas_are_header_lines, service_tiers_are_read,
-                                         feedback_is_read, NULL};
+    const TTest *const tests[] = {quotas_are_header_lines, service_tiers_are_read, feedback_is_read,
+                                  NULL};
     return run_suite("frontend_quota", tests);
 }
