@@ -37,6 +37,7 @@ typedef struct {
     lac_store_claim claim; /* its body is gone once it was submitted */
     lac_item *item;
     uint64_t serial;                 /* of this use of the seat */
+    bool begun;                      /* it has a token */
     bool open[LAC_CHOICES_MAX];      /* streams that the core has not ended */
     uint32_t taken[LAC_CHOICES_MAX]; /* Tokens messages not yet credited */
     uint64_t tell_ms;                /* ENDING: not before */
@@ -132,8 +133,10 @@ void lac__runner_deliver(lac__runner *r, const lac_msg *msg)
     seat *s = stream ? seat_of(r, stream, &choice) : NULL;
     if (!s)
         return;
-    if (msg->envelope.type == LAC_MSG_TOKENS)
+    if (msg->envelope.type == LAC_MSG_TOKENS) {
+        s->begun = true;
         s->taken[choice]++;
+    }
     if (msg->envelope.type == LAC_MSG_DONE || msg->envelope.type == LAC_MSG_REFUSED)
         s->open[choice] = false;
     lac_item_take(s->item, choice, msg);
@@ -262,12 +265,15 @@ static void seat_take(seat *s, const lac_store_claim *claim)
     s->claim = *claim;
     s->claim.body = (lac_span){0};
     s->serial = ++r->serials;
+    s->begun = false;
     memset(s->open, 0, sizeof s->open);
     memset(s->taken, 0, sizeof s->taken);
     s->state = SEAT_RUNNING;
     r->used++;
     lac_metric_set(r->in_flight, r->used);
     lac_metric_add(r->attempts, 1);
+    lac_debug("batch item: job %016llx item %llu attempt %u of %u", (unsigned long long)claim->job,
+              (unsigned long long)claim->ref, claim->attempt, claim->attempts_max);
     s->item = lac_item_create(claim->endpoint, claim->body.data, claim->body.length,
                               claim->job ^ claim->ref << 20 ^ s->serial);
     for (uint32_t i = 0; i < lac_item_choices(s->item) && !lac_item_ended(s->item); i++) {
@@ -367,12 +373,13 @@ static void check(lac__runner *r)
 
 /* ---- turns ---- */
 
-/* True while ends wait for their time. */
 static void turn(lac__runner *r)
 {
     uint64_t now = lac_now_ms();
+    uint32_t starting = 0;
     for (int i = 0; i < LAC_JOBS_IN_FLIGHT_MAX; i++) {
         seat *s = &r->seats[i];
+        starting += s->state == SEAT_RUNNING && !s->begun && !lac_item_ended(s->item);
         if (s->state == SEAT_RUNNING && lac_item_ended(s->item))
             conclude(s);
         else if (s->state == SEAT_RUNNING)
@@ -385,6 +392,7 @@ static void turn(lac__runner *r)
         return;
     lac_jobs_load load;
     r->hooks.load(r->hooks.arg, &load);
+    load.starting = starting;
     int32_t room = lac_jobs_room(r->share, &load);
     if (room < 0)
         take_back(r, (uint32_t)-room);

@@ -3,6 +3,8 @@
 
 #include "base/limits.h"
 
+enum { STARTING_SHARE = 4 };
+
 int32_t lac_jobs_room(double share, const lac_jobs_load *load)
 {
     uint64_t busy = (uint64_t)load->running + load->waiting;
@@ -15,8 +17,12 @@ int32_t lac_jobs_room(double share, const lac_jobs_load *load)
         allowed = 1;
     if (allowed > LAC_JOBS_IN_FLIGHT_MAX)
         allowed = LAC_JOBS_IN_FLIGHT_MAX;
-    if (allowed >= load->batch)
-        return (int32_t)(allowed - load->batch);
+    if (allowed >= load->batch) {
+        uint64_t room = allowed - load->batch, start = load->slots / STARTING_SHARE;
+        start = start ? start : 1;
+        start = start > load->starting ? start - load->starting : 0;
+        return (int32_t)(room < start ? room : start);
+    }
     uint64_t over = load->batch - allowed;
     return -(int32_t)(over < load->waiting ? over : load->waiting);
 }

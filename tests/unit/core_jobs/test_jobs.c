@@ -8,8 +8,14 @@
 static int32_t room(double share, uint32_t slots, uint32_t running, uint32_t waiting,
                     uint32_t batch)
 {
-    lac_jobs_load load = {slots, running, waiting, batch};
-    return lac_jobs_room(share, &load);
+    /* What may be had is the sum over calls when nothing is starting any more in each. */
+    lac_jobs_load load = {slots, running, waiting, batch, 0};
+    int32_t sum = 0, more;
+    while ((more = lac_jobs_room(share, &load)) > 0) {
+        sum += more;
+        load.batch += (uint32_t)more;
+    }
+    return sum ? sum : more;
 }
 
 START_TEST(takes_what_is_left)
@@ -23,6 +29,23 @@ START_TEST(takes_what_is_left)
     ck_assert_int_eq(room(1, 100000, 0, 0, 0), LAC_JOBS_IN_FLIGHT_MAX);
     ck_assert_int_eq(room(0.1, 4, 0, 0, 0), 1); /* an idle small fleet still gets on */
     ck_assert_int_eq(room(0.1, 4, 1, 0, 0), 0);
+}
+END_TEST
+
+START_TEST(few_start_at_a_time)
+{
+    lac_jobs_load load = {.slots = 16};
+    ck_assert_int_eq(lac_jobs_room(1, &load), 4);
+    load = (lac_jobs_load){.slots = 16, .batch = 5, .starting = 3};
+    ck_assert_int_eq(lac_jobs_room(1, &load), 1);
+    load.starting = 4;
+    ck_assert_int_eq(lac_jobs_room(1, &load), 0);
+    load = (lac_jobs_load){.slots = 2, .batch = 1};
+    ck_assert_int_eq(lac_jobs_room(1, &load), 1);
+    load.starting = 1;
+    ck_assert_int_eq(lac_jobs_room(1, &load), 0);
+    load = (lac_jobs_load){.slots = 16, .running = 14, .batch = 2, .starting = 2, .waiting = 1};
+    ck_assert_int_eq(lac_jobs_room(1, &load), -1);
 }
 END_TEST
 
@@ -158,6 +181,7 @@ int main(void)
     Suite *suite = suite_create("core_jobs");
     TCase *tcase = tcase_create("jobs");
     tcase_add_test(tcase, takes_what_is_left);
+    tcase_add_test(tcase, few_start_at_a_time);
     tcase_add_test(tcase, gives_way);
     tcase_add_test(tcase, wakes_a_fleet_at_zero);
     tcase_add_test(tcase, stays_within_bounds);

@@ -18,12 +18,14 @@ typedef struct {
     uint32_t slots;
     uint32_t running, waiting; /* interactive ones */
     uint32_t batch;            /* batch items at the core, running or waiting there */
+    uint32_t starting; /* of those, without a token yet: their prompts are still worked on */
 } lac_jobs_load;
 
 /* How many more items may go to the core (> 0), or how many are to be taken back (< 0), when batch
  * work may have `share` (0 … 1) of what interactive work leaves. Taken back are only as many as
- * interactive requests wait. Without a slot one item may wait alone, so that a fleet at zero wakes.
- */
+ * interactive requests wait. No more than a quarter of the slots start at a time: their prompts
+ * would delay the next token of everybody else. Without a slot one item may wait alone, so that a
+ * fleet at zero wakes. */
 int32_t lac_jobs_room(double share, const lac_jobs_load *load);
 
 /* A job with an item that may start. */
