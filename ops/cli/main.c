@@ -94,7 +94,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
     return cli_misuse(NULL,
-                      "command '%s' is unknown, allowed: submit, chat, status, top, scale, drain, "
+                      "command '%s' is unknown, allowed: submit, chat, jobs, status, top, scale, drain, "
                       "feedback, keys, "
                       "path, plan",
                       argv[at]);
