@@ -19,7 +19,7 @@ struct lac_recorder {
     lac__block *block; /* mapped: only what was written takes memory */
     bool open;         /* between begin and end */
     uint32_t failures_count;
-    struct lac_failure failures[64];
+    struct lac_failure failures[LAC_RECORDED_FAILURES];
     uint8_t scratch[LAC_RECORDED_EVENT_BYTES];
 };
 

@@ -18,7 +18,7 @@ struct lac_recording {
     lac_arena *arena;
     lac_msg msg;
     lac_prompt_facts facts;
-    struct lac_failure failures[64];
+    struct lac_failure failures[LAC_RECORDED_FAILURES];
 };
 
 static lac_status read_file(const char *path, lac__block *block, size_t *data, lac_error *err)
@@ -112,7 +112,7 @@ static const lac__entry *take_entry(lac_recording *r, lac_error *err)
         size_t used = sizeof *e + (size_t)e->body;
         if (fits && e->kind != LAC__ENTRY_PAD)
             fits = e->kind < LAC__ENTRY_PAD && e->body <= LAC_RECORDED_EVENT_BYTES &&
-                   e->failures <= 64 &&
+                   e->failures <= LAC_RECORDED_FAILURES &&
                    ((used + 7) & ~(size_t)7) + e->failures * sizeof *r->failures <= e->size &&
                    e->event_kind <= LAC_EVENT_TICK && e->plane <= LAC_PLANE_BATCH;
         if (!fits) {

@@ -13,9 +13,11 @@
 #include "core/core.h"
 
 enum {
-    LAC_RECORDED_EVENTS = 10000,       /* kept, the newest */
-    LAC_RECORDED_BYTES = 8 << 20,      /* of them, whatever their number */
-    LAC_RECORDED_EVENT_BYTES = 1 << 18 /* a larger one is kept without its body */
+    LAC_RECORDED_EVENTS = 10000,        /* kept, the newest */
+    LAC_RECORDED_BYTES = 8 << 20,       /* of them, whatever their number */
+    LAC_RECORDED_EVENT_BYTES = 1 << 18, /* a larger one is kept without its body */
+    LAC_RECORDED_FAILURES = 2048        /* answers other than OK in one step; with more it is not
+                                           whole */
 };
 
 typedef struct lac_recorder lac_recorder;
