@@ -63,7 +63,7 @@ typedef struct {
     bool stepping;
     bool draining, stopping;
     uint64_t drain_until_ms, flush_until_ms;
-    lac_metric *loop_lag, *rss, *uptime, *refused_keys, *recorded;
+    lac_metric *loop_lag, *rss, *uptime, *refused_keys, *recorded, *suppressed;
 } coordinator;
 
 /* ---- time ---- */
@@ -124,10 +124,11 @@ static lac_status on_action(void *arg, const lac_action *action)
     return status;
 }
 
-static void on_note(void *arg, lac_log_level level, const char *text)
+static void on_note(void *arg, lac_log_level level, const char *format, const char *text)
 {
     (void)arg;
-    lac_log(level, "%s", text);
+    if (lac_log_on(level))
+        lac_log_text(level, format, text);
 }
 
 /* ---- what the front end asks ---- */
@@ -215,6 +216,7 @@ static void http_metrics(void *arg, lac_buf *out)
     lac_metric_set(c->uptime, (double)(lac_now_ms() - c->started_ms) / 1000.0);
     lac_metric_add(c->recorded,
                    (double)lac_recorder_events(c->recorder) - lac_metric_value(c->recorded));
+    lac_metric_add(c->suppressed, (double)lac_log_suppressed() - lac_metric_value(c->suppressed));
     lac_core_metrics(c->core, out);
 }
 
@@ -403,6 +405,7 @@ static void make_metrics(coordinator *c)
     c->refused_keys = lac_metrics_get(c->metrics, LAC_M_REFUSED_KEYS, "");
     c->uptime = lac_metrics_get(c->metrics, LAC_M_UPTIME, "");
     c->recorded = lac_metrics_get(c->metrics, LAC_M_RECORDED, "");
+    c->suppressed = lac_metrics_get(c->metrics, LAC_M_LOG_SUPPRESSED, "");
     lac_metric_set(lac_metrics_get(c->metrics, LAC_M_BUILD_INFO, "version=\"" LAC_VERSION "\""), 1);
     lac_metric_set(lac_metrics_get(c->metrics, LAC_M_EPOCH, ""), (double)c->epoch);
 }
@@ -605,6 +608,7 @@ int main(int argc, char **argv)
         return 0;
     }
     lac_log_setup(c.options.level, "coordinator", c.options.log_json);
+    lac_log_limit((unsigned)c.options.log_rate);
     lac_status status = build(&c, &err);
     if (status == LAC_OK) {
         announce(&c);

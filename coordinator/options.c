@@ -65,6 +65,8 @@ static const lac_option table[] = {
      "of the slots that interactive requests leave free, for batch jobs; 0 = none run"},
     {"log-level", STRING(log_level), "info", 0, 0, false, "LEVEL",
      "error, warn, info, debug or trace"},
+    {"log-rate", LAC_OPT_INT, FIELD(log_rate), 0, "200", 0, 1e6, false, "N",
+     "lines of one event in 10 s, more are counted instead; 0 = no limit"},
     {"log-json", LAC_OPT_BOOL, FIELD(log_json), 0, NULL, 0, 0, false, "",
      "log in JSON lines"},
     {"key", STRING(key), NULL, 0, 0, false, "FILE",

@@ -30,6 +30,7 @@ typedef struct {
     bool launch_keep;
     char log_level[16];
     bool log_json;
+    int64_t log_rate;
     char key[4096], allow[4096], api_keys[4096], tenants[4096];
     char tls_cert[4096], tls_key[4096];
     char default_model[LAC_MODEL_NAME_MAX + 1], model_alias[4096], route[4096];

@@ -25,7 +25,7 @@ void lac__note(const lac_core *core, lac_log_level level, const char *format, ..
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    core->options.note(core->options.note_arg, level, text);
+    core->options.note(core->options.note_arg, level, format, text);
 }
 
 lac_status lac__send(lac_core *core, lac_plane plane, uint64_t peer, uint64_t session,

@@ -92,12 +92,13 @@ class Build:
         self.compile = cc.split() + [
             "-std=gnu11", "-O1", "-D_GNU_SOURCE", '-DLAC_VERSION="mutant"',
             "-I" + self.core, "-I" + self.core + "/include", "-I" + source + "/proto/base/include",
-            "-I" + source + "/tests/include"]
+            "-I" + source + "/tests/include", "-I" + source + "/coordinator/sight/include"]
         self.link = cc.split()
         self.objects = {p: self.object(p) for p in sorted(glob.glob(self.core + "/*.c"))}
         self.tests = [self.object(p) for p in sorted(glob.glob(source + "/tests/unit/core/*.c"))]
         self.sim = [self.object(source + "/tests/sim/" + name)
                     for name in ("sim.c", "world.c", "worker.c", "client.c")]
+        self.sim += [self.object(p) for p in sorted(glob.glob(source + "/coordinator/sight/*.c"))]
         self.tenants = [self.object(source + "/tests/sim/tenants.c")]
 
     def object(self, path):

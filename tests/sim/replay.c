@@ -30,8 +30,9 @@ static lac_status sink(void *arg, const lac_action *action)
     return answer;
 }
 
-static void note(void *arg, lac_log_level level, const char *text)
+static void note(void *arg, lac_log_level level, const char *format, const char *text)
 {
+    (void)format;
     const replay *r = arg;
     (void)level;
     if (r->list)

@@ -244,8 +244,9 @@ static lac_status sink(void *arg, const lac_action *action)
     return status;
 }
 
-static void note(void *arg, lac_log_level level, const char *text)
+static void note(void *arg, lac_log_level level, const char *format, const char *text)
 {
+    (void)format;
     (void)level;
     sim_trace(arg, "core: %s", text);
 }

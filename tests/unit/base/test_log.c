@@ -67,6 +67,50 @@ START_TEST(json_lines_are_one_line_an_event)
 }
 END_TEST
 
+START_TEST(events_are_the_words_of_a_format)
+{
+    static const struct {
+        const char *format, *event;
+    } cases[] = {{"group %s: moving %zu requests: %s", "group-moving-requests"},
+                 {"signal %d: second", "signal-second"},
+                 {"%.1f ms (%-5llu of 10%%) LEFT", "ms-of-10-left"},
+                 {"%s", "message"},
+                 {"", "message"},
+                 {"100 %", "100"}};
+    char event[LAC_LOG_EVENT_MAX + 1];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lac_log_event(cases[i].format, event);
+        ck_assert_str_eq(event, cases[i].event);
+    }
+    char many[400];
+    memset(many, 'x', sizeof many - 1);
+    many[sizeof many - 1] = 0;
+    lac_log_event(many, event);
+    ck_assert_uint_eq(strlen(event), LAC_LOG_EVENT_MAX);
+}
+END_TEST
+
+static void flood(void)
+{
+    for (int i = 0; i < 10; i++)
+        lac_info("request %d came", i);
+    lac_info("another %s", "event");
+}
+
+/* Checks run in processes of their own, so the limit ends with this one. */
+START_TEST(one_event_does_not_drown_the_others)
+{
+    lac_log_setup(LAC_LOG_INFO, "tester", true);
+    lac_log_limit(3);
+    capture(flood);
+    ck_assert_ptr_nonnull(
+        strstr(captured, "\"event\":\"request-came\",\"text\":\"request 2 came\""));
+    ck_assert_ptr_null(strstr(captured, "request 3 came"));
+    ck_assert_ptr_nonnull(strstr(captured, "another event"));
+    ck_assert_uint_eq(lac_log_suppressed(), 7);
+}
+END_TEST
+
 START_TEST(levels_are_read_by_name)
 {
     lac_log_level level = LAC_LOG_INFO;
@@ -86,6 +130,8 @@ Suite *suite_log(void)
     TCase *tc = tcase_create("log");
     tcase_add_test(tc, level_decides_what_is_written);
     tcase_add_test(tc, json_lines_are_one_line_an_event);
+    tcase_add_test(tc, events_are_the_words_of_a_format);
+    tcase_add_test(tc, one_event_does_not_drown_the_others);
     tcase_add_test(tc, levels_are_read_by_name);
     suite_add_tcase(suite, tc);
     return suite;

@@ -1,8 +1,9 @@
 /* See harness.h. */
 #include "harness.h"
 
-static void note(void *arg, lac_log_level level, const char *text)
+static void note(void *arg, lac_log_level level, const char *format, const char *text)
 {
+    (void)format;
     bench *b = arg;
     (void)level;
     size_t used = strlen(b->notes);

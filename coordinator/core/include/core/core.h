@@ -52,8 +52,9 @@ typedef struct {
                              classes; 0 = never */
     double shadow_share;  /* of requests that run as a class, scored again in full; 0 … 1 */
     bool allow_force;     /* clients may force a class, certified or not */
-    /* What people should know, as one log line; NULL drops it. Must not call back into the core. */
-    void (*note)(void *note_arg, lac_log_level level, const char *text);
+    /* What people should know, as one log line, and the format it was made of; NULL drops it. Must
+     * not call back into the core. */
+    void (*note)(void *note_arg, lac_log_level level, const char *format, const char *text);
     void *note_arg;
 } lac_core_options;
 

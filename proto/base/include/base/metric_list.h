@@ -145,6 +145,7 @@ X(UPTIME, GAUGE, "lacuna_uptime_seconds", "", 1, PROCESS, "Since the start.") \
 X(BUILD_INFO, GAUGE, "lacuna_build_info", "version", 1, PROCESS, "The running version.") \
 X(EPOCH, GAUGE, "lacuna_epoch", "", 1, PROCESS, "The start count.") \
 X(RECORDED, COUNTER, "lacuna_recorded_events_total", "", 1, PROCESS, "Events of the core the flight recorder took.") \
+X(LOG_SUPPRESSED, COUNTER, "lacuna_log_suppressed_total", "", 1, PROCESS, "Log lines left out by the rate limit.") \
 X(OVERFLOW, COUNTER, "lacuna_metrics_overflow_total", "", 1, PROCESS, "Updates of series that found no room in the registry.")
 /* clang-format on */
 
