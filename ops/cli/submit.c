@@ -72,6 +72,7 @@ static int finish_text(const cli_answer *answer)
 typedef struct {
     bool raw, json, verbose, sparse, full;
     const char *class_name, *hint;
+    long long patience_s;
 } wishes;
 
 static int ask(const char *endpoint, const cli_sampling *sampling, const wishes *w,
@@ -87,6 +88,7 @@ static int ask(const char *endpoint, const cli_sampling *sampling, const wishes 
     cli_sampling_apply(sampling, &request);
     request.hint = w->hint;
     request.class_name = w->class_name;
+    request.patience_ms = (uint32_t)w->patience_s * 1000;
     request.sparse = w->full ? -1 : w->sparse;
     if (raw) {
         request.prompt = prompt;
@@ -113,7 +115,7 @@ int cli_submit(int argc, char **argv, const char *endpoint)
 {
     cli_sampling sampling;
     wishes w = {0};
-    enum { OWN = 7, ALL = CLI_SAMPLING_OPTIONS + OWN };
+    enum { PATIENCE_MAX_S = 86400, OWN = 8, ALL = CLI_SAMPLING_OPTIONS + OWN };
     cli_option options[ALL];
     cli_sampling_options(&sampling, options);
     const cli_option own[OWN] = {
@@ -132,6 +134,9 @@ int cli_submit(int argc, char **argv, const char *endpoint)
          CLI_TEXT, &w.class_name, 0, 0},
         {"hint", "HINT", "advise a class by the 32 characters `lacuna plan show` prints", CLI_TEXT,
          &w.hint, 0, 0},
+        {"patience", "S",
+         "when the server is full, ask again after the time it says, for S seconds in all",
+         CLI_WHOLE, &w.patience_s, 0, PATIENCE_MAX_S},
     };
     memcpy(options + CLI_SAMPLING_OPTIONS, own, sizeof own);
     const cli_spec spec = {

@@ -55,11 +55,12 @@ struct lac_stream {
     bool cancel_sent;
     bool released;      /* the user closed it: freed by the internal thread once ended */
     uint64_t since_ms;  /* submitted, or cancel sent */
-    lac_submit *submit; /* until sent */
-    lac_arena *memory;  /* of `submit` */
-    stream_piece *head, *tail, *shown; /* `shown` is what the user was given last */
-    uint32_t waiting;                  /* pieces in the list */
-    uint32_t owed;                     /* taken by the user, not yet granted again */
+    lac_submit *submit; /* until sent, or accepted where there is patience */
+    uint64_t patience_until_ms, not_before_ms; /* 0 = none; of the next try */
+    lac_arena *memory;                         /* of `submit` */
+    stream_piece *head, *tail, *shown;         /* `shown` is what the user was given last */
+    uint32_t waiting;                          /* pieces in the list */
+    uint32_t owed;                             /* taken by the user, not yet granted again */
     uint32_t next_pos;
     lac_usage usage;
     bool has_account;
@@ -118,6 +119,8 @@ void stream_end(lac_stream *stream, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* With the lock held, internal thread: takes a chunk in, or ends the stream if it does not fit. */
 void stream_add(lac_stream *stream, const lac_chunk *chunk);
+/* It will not be sent again. */
+void stream_forget_submit(lac_stream *stream);
 /* With the lock held: what the coordinator says it runs; NULL changes nothing. */
 void stream_account(lac_stream *stream, const lac_run_account *account);
 /* With the lock held. Takes it out of its client's table and frees it. */

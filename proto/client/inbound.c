@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client.h"
 
 static lac_stream *find(lac_client *client, uint64_t id)
@@ -28,8 +29,22 @@ static int code_of(const lac_refused *refused)
     }
 }
 
+/* It is asked again when its time has come: the loop looks at it then. */
+static bool tries_again(lac_stream *stream, const lac_refused *refused)
+{
+    uint64_t then = lac_now_ms() + refused->retry_after_ms;
+    if (refused->status != LAC_BUSY || !refused->retry_after_ms || !stream->submit ||
+        stream->accepted || stream->cancel || then > stream->patience_until_ms)
+        return false;
+    stream->state = STREAM_NEW;
+    stream->since_ms = stream->not_before_ms = then;
+    return true;
+}
+
 static void refuse(lac_stream *stream, const lac_refused *refused)
 {
+    if (tries_again(stream, refused))
+        return;
     stream->retry_after_ms = refused->retry_after_ms;
     stream_end(stream, code_of(refused), "%s",
                refused->reason[0] ? refused->reason : lac_status_name(refused->status));
@@ -100,8 +115,10 @@ void inbound_message(lac_client *client, const lac_msg *msg)
     switch (msg->envelope.type) {
     case LAC_MSG_ACCEPTED:
         stream = find(client, msg->body.accepted.stream);
-        if (stream)
+        if (stream) {
             stream->accepted = true;
+            stream_forget_submit(stream);
+        }
         break;
     case LAC_MSG_TOKENS:
         stream = find(client, msg->body.tokens.stream);

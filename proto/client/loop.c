@@ -25,8 +25,8 @@ static void send_submit(lac_client *client, lac_stream *stream, uint64_t now)
     lac_status status = send_msg(client, LAC_MSG_SUBMIT, &msg, &err);
     if (status == LAC_OK) {
         stream->state = STREAM_SENT;
-        lac_arena_destroy(&stream->memory);
-        stream->submit = NULL;
+        if (!stream->patience_until_ms)
+            stream_forget_submit(stream);
     } else if (status != LAC_BUSY && status != LAC_EPEER) {
         stream_end(stream, LAC_CLIENT_INVALID, "%s", err.text);
     } else if (now - stream->since_ms >= CLIENT_CONNECT_MS) {
@@ -66,7 +66,7 @@ static void serve_stream(lac_client *client, lac_stream *stream, uint64_t now)
     if (stream->state == STREAM_NEW && stream->cancel) {
         stream->finish = LAC_FINISH_CANCEL;
         stream_end(stream, LAC_CLIENT_OK, "no error");
-    } else if (stream->state == STREAM_NEW) {
+    } else if (stream->state == STREAM_NEW && now >= stream->not_before_ms) {
         send_submit(client, stream, now);
     } else if (stream->state == STREAM_SENT) {
         if (stream->owed >= CLIENT_CREDIT / 2)

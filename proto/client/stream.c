@@ -98,7 +98,7 @@ static int fill_sampling(const lac_client_request *request, lac_sampling *out)
 /* Fields that a program made with an older header does not have. */
 static int fill_class(const lac_client_request *request, lac_submit *out)
 {
-    if (request->size < sizeof *request)
+    if (request->size < offsetof(lac_client_request, class_name) + sizeof request->class_name)
         return LAC_CLIENT_OK;
     /* A hint of the wrong length is the server's to judge and to count. */
     if (request->hint &&
@@ -122,12 +122,14 @@ static int fill_submit(const lac_client_request *request, lac_stream *stream)
         snprintf(out->model, sizeof out->model, "%s", request->model) > LAC_MODEL_NAME_MAX)
         return client_fail(LAC_CLIENT_INVALID, "model has more than %d bytes", LAC_MODEL_NAME_MAX);
     int rc = fill_class(request, out);
+    if (request->size >= sizeof *request && request->patience_ms)
+        stream->patience_until_ms = lac_now_ms() + request->patience_ms;
     if (!rc)
         rc = fill_prompt(request, stream->memory, &out->prompt);
     return rc ? rc : fill_sampling(request, &out->sampling);
 }
 
-static void forget_submit(lac_stream *stream)
+void stream_forget_submit(lac_stream *stream)
 {
     lac_arena_destroy(&stream->memory);
     stream->submit = NULL;
@@ -145,7 +147,7 @@ static lac_stream *stream_new(void)
 
 static void stream_delete(lac_stream *stream)
 {
-    forget_submit(stream);
+    stream_forget_submit(stream);
     for (stream_piece *p = stream->head; p;) {
         stream_piece *next = p->next;
         free(p);
@@ -210,7 +212,7 @@ void stream_end(lac_stream *stream, int result, const char *format, ...)
     va_end(args);
     stream->result = result;
     stream->state = STREAM_ENDED;
-    forget_submit(stream);
+    stream_forget_submit(stream);
     pthread_cond_broadcast(&stream->changed);
 }
 

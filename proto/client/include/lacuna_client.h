@@ -69,6 +69,9 @@ typedef struct {
     const char *hint;     /* names a class, as `lacuna plan show` prints it: advice; NULL = none */
     int sparse; /* 1 = a certified class if there is one, -1 = full, 0 = the server's way */
     const char *class_name; /* forces one, where the server allows it; NULL = none */
+    /* Refused because the server is full or a quota is used up: asks again after the time it was
+     * told, while that is within so long of the first; 0 = that is an error at once. */
+    uint32_t patience_ms;
 } lac_client_request;
 #define LAC_CLIENT_REQUEST_INIT                                                                    \
     {                                                                                              \

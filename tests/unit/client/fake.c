@@ -28,6 +28,7 @@ struct fake {
     lac_socket *socket;
     request *requests;
     uint64_t last_request;
+    unsigned patient; /* refusals of that rule so far */
     atomic_ullong submits, cancels, credits, credit_messages, queries, open;
 };
 
@@ -174,6 +175,8 @@ static void take_submit(fake *f, uint64_t peer, const lac_submit *s)
         f->open--;
         return;
     }
+    if (!strcmp(rule, "patient") && f->patient++ < n)
+        return say_refused(f, peer, s->stream, LAC_BUSY, 200, "requests are used up");
     if (!strcmp(rule, "busy"))
         return say_refused(f, peer, s->stream, LAC_BUSY, 1500, "256 requests wait, allowed: 256");
     if (!strcmp(rule, "invalid"))

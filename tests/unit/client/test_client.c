@@ -189,6 +189,38 @@ START_TEST(failures_have_their_codes)
 }
 END_TEST
 
+static lac_stream *submit_patiently(const char *prompt, uint32_t patience_ms)
+{
+    lac_client_request request = LAC_CLIENT_REQUEST_INIT;
+    lac_stream *stream = NULL;
+    request.prompt = prompt;
+    request.patience_ms = patience_ms;
+    ck_assert_int_eq(lac_client_submit(client, &request, &stream), 0);
+    return stream;
+}
+
+/* Retry-After is honoured: not earlier, as often as needed, not beyond the patience. */
+START_TEST(patience_asks_again)
+{
+    char text[1024];
+    uint64_t start = lac_now_ms();
+    lac_stream *stream = submit_patiently("patient 3", 10000);
+    ck_assert_int_eq(read_all(stream, text, sizeof text, NULL, NULL), 0);
+    ck_assert_uint_ge(lac_now_ms() - start, 600);
+    ck_assert_int_eq(submits(), 4);
+    lac_stream_close(&stream);
+    stream = submit_patiently("busy", 1000); /* told 1500 ms */
+    ck_assert_int_eq(read_all(stream, text, sizeof text, NULL, NULL), LAC_CLIENT_BUSY);
+    ck_assert_uint_eq(lac_stream_retry_after_ms(stream), 1500);
+    lac_stream_close(&stream);
+    stream = submit_patiently("busy", 60000); /* a cancel ends the wait */
+    wait_for(submits, 6);
+    lac_stream_cancel(stream);
+    ck_assert_int_eq(read_all(stream, text, sizeof text, NULL, NULL), 0);
+    lac_stream_close(&stream);
+}
+END_TEST
+
 START_TEST(waiting_ends_in_time)
 {
     lac_stream *stream = submit("wait");
@@ -405,6 +437,7 @@ int main(void)
     tcase_add_test(t, everything_asked_for_arrives);
     tcase_add_test(t, credit_bounds_what_waits);
     tcase_add_test(t, failures_have_their_codes);
+    tcase_add_test(t, patience_asks_again);
     tcase_add_test(t, waiting_ends_in_time);
     tcase_add_test(t, closing_cancels_what_runs);
     tcase_add_test(t, a_restarted_coordinator);
