@@ -86,6 +86,7 @@ static lac_status dispatch(lac_core *core, lac__request *r, lac__group *group)
                        .shadow = r->shadow,
                    }};
     memcpy(msg.body.dispatch.cache_salt, r->tenant->salt, sizeof r->tenant->salt);
+    lac__copy_text(msg.body.dispatch.trace, sizeof msg.body.dispatch.trace, r->trace);
     if (r->class)
         msg.body.dispatch.class_digest = r->class->facts.digest;
     lac_status status = lac__group_send(core, group, LAC_MSG_DISPATCH, &msg);

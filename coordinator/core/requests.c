@@ -172,6 +172,7 @@ lac__request *lac__record_create(lac_core *core, const lac__stream_key *key,
     copy_input(r, submit);
     r->echo = submit->echo;
     r->tokens_estimate = lac__record_tokens(&r->prompt);
+    lac__copy_text(r->trace, sizeof r->trace, submit->trace);
     r->arrived_ms = core->now_ms;
     r->tenant = tenant;
     if (tenant)

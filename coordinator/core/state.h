@@ -309,6 +309,7 @@ struct lac__request {
     lac_prompt prompt;
     lac_sampling sampling;
     bool echo;
+    char trace[LAC_TRACE_MAX + 1];
     lac__fingerprint fingerprint; /* of the prompt, from admission on */
     lac_digest fingerprint_key;
     lac__tenant *tenant;               /* NULL for the record of a refusal */

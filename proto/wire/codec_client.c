@@ -23,6 +23,7 @@ static void put_submit(lac__codec *c, const lac_msg *msg, ProtobufCMessage *body
     LAC__PUT_TEXT(out, force, in->force);
     out->has_service = in->service != LAC_SERVICE_AUTO;
     out->service = lac__put_service(in->service);
+    LAC__PUT_TEXT(out, trace, in->trace);
 }
 
 static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -40,6 +41,7 @@ static lac_status get_submit(lac__codec *c, const ProtobufCMessage *body, lac_ms
     LAC__TRY(lac__get_service(c, in->has_service, in->service, &out->service));
     LAC__TRY(lac__get_tier(c, "submit.tier_max", in->has_tier_max, in->tier_max, &out->tier_max));
     LAC__TRY(lac__get_text(c, "submit.hint", in->hint, out->hint, sizeof out->hint));
+    LAC__TRY(lac__get_text(c, "submit.trace", in->trace, out->trace, sizeof out->trace));
     LAC__TRY(lac__get_text(c, "submit.force", in->force, out->force, sizeof out->force));
     LAC__TRY(lac__get_text(c, "submit.model", in->model, out->model, sizeof out->model));
     LAC__TRY(lac__get_prompt(c, in->prompt, &out->prompt));

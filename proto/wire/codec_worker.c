@@ -329,6 +329,7 @@ static void put_dispatch(lac__codec *c, const lac_msg *msg, ProtobufCMessage *bo
     out->has_cache_salt = memcmp(in->cache_salt, none, sizeof none) != 0;
     if (out->has_cache_salt)
         out->cache_salt = lac__bin(in->cache_salt, sizeof in->cache_salt);
+    LAC__PUT_TEXT(out, trace, in->trace);
 }
 
 static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_msg *msg)
@@ -346,6 +347,7 @@ static lac_status get_dispatch(lac__codec *c, const ProtobufCMessage *body, lac_
     out->shadow = in->shadow != 0;
     LAC__TRY(lac__get_bytes(c, "dispatch.cache_salt", in->cache_salt, out->cache_salt,
                             sizeof out->cache_salt));
+    LAC__TRY(lac__get_text(c, "dispatch.trace", in->trace, out->trace, sizeof out->trace));
     LAC__TRY(lac__get_bytes(c, "dispatch.class_digest", in->class_digest, out->class_digest.bytes,
                             sizeof out->class_digest.bytes));
     LAC__TRY(lac__get_input_type(c, "dispatch.input_type", in->has_input_type, in->input_type,

@@ -25,6 +25,7 @@ lac_status lac__check_submit(const lac_msg *msg, lac_error *err)
         return lac_fail(err, LAC_EINVAL, "submit.priority is %d, allowed %d..%d", s->priority,
                         -LAC_PRIORITY_MAX, LAC_PRIORITY_MAX);
     LAC__TRY(lac__check_label("submit.hint", s->hint, sizeof s->hint, err));
+    LAC__TRY(lac__check_name("submit.trace", s->trace, sizeof s->trace, true, err));
     LAC__TRY(lac__check_name("submit.force", s->force, sizeof s->force, true, err));
     LAC__TRY(lac__check_tier("submit.tier_max", s->tier_max, err));
     const lac__range sparse = {"submit.sparse", (uint64_t)s->sparse, LAC_SPARSE_DEFAULT,

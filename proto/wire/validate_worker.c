@@ -152,6 +152,7 @@ lac_status lac__check_dispatch(const lac_msg *msg, lac_error *err)
     const lac__range request = {"dispatch.request", d->request, 1, UINT64_MAX};
     LAC__TRY(lac__check_ranges(&request, 1, err));
     LAC__TRY(lac__check_prompt(&d->prompt, err));
+    LAC__TRY(lac__check_name("dispatch.trace", d->trace, sizeof d->trace, true, err));
     LAC__TRY(lac__check_input_type("dispatch.input_type", d->input_type, err));
     LAC__TRY(lac__check_ids("dispatch.accepted", d->accepted, d->accepted_count, err));
     if (!d->sampling.has_seed)

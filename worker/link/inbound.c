@@ -32,8 +32,8 @@ void lac__task_drop(lac_link *link, lac_task *task)
 
 static void task_refuse(lac_link *link, lac_task *task, lac_status status, const char *reason)
 {
-    lac_info("request %llu attempt %u refused: %s", (unsigned long long)task->request,
-             task->attempt, lac_status_name(status));
+    lac_info("request %llu attempt %u trace %s refused: %s", (unsigned long long)task->request,
+             task->attempt, task->trace[0] ? task->trace : "none", lac_status_name(status));
     lac_task_refuse(task, status, reason);
     link->refusals++;
 }
@@ -169,6 +169,9 @@ static void take_dispatch(lac_link *link, const lac_dispatch *dispatch)
         if (old->request == dispatch->request && old->id != id)
             lac__task_drop(link, old);
     }
+    memcpy(task->trace, dispatch->trace, sizeof(task->trace));
+    lac_debug("request %llu attempt %u trace %s taken", (unsigned long long)task->request,
+              task->attempt, task->trace[0] ? task->trace : "none");
     task->next_pos = dispatch->accepted_count;
     task->deadline_ms = dispatch->deadline_ms > 0 ? lac_now_ms() + dispatch->deadline_ms : 0;
     bool leads = link->formed && link->hello.rank == 0;

@@ -178,6 +178,7 @@ static void dispatch(const lac_dispatch *b, lac_buf *out)
     prompt(&b->prompt, out);
     ids("accepted", b->accepted, b->accepted_count, out);
     sampling(&b->sampling, out);
+    S(trace);
     if (b->has_class) {
         U(input_type), U(shadow);
         bytes("class", b->class_digest.bytes, 32, out);
@@ -198,6 +199,7 @@ static void submit(const lac_submit *b, lac_buf *out)
     U(stream), S(model), U(deadline_ms), U(credit), U(echo);
     if (b->priority) /* a later field: older recordings have none */
         U(priority);
+    S(trace);
     if (b->hint[0] || b->sparse || b->has_tier || b->force[0])
         S(hint), U(sparse), U(has_tier), U(tier_max), S(force);
     if (b->service)

@@ -6,7 +6,7 @@
 
 _Static_assert(
     sizeof(lac_hello) == 640 && sizeof(lac_heartbeat) == 664 && sizeof(lac_step_item) == 336 &&
-        sizeof(lac_dispatch) == 648 && sizeof(lac_submit) == 784 &&
+        sizeof(lac_dispatch) == 704 && sizeof(lac_submit) == 840 &&
         sizeof(lac_group_status) == 360 && sizeof(lac_status_reply) == 432 &&
         sizeof(lac_sampling) == 368 && sizeof(lac_chunk) == 48 && sizeof(lac_refused) == 304 &&
         sizeof(lac_class_facts) == 176 && sizeof(lac_run_account) == 240 &&
@@ -615,6 +615,7 @@ static void submit_tools(lac_msg *m)
         {.role = "tool", .content = SPAN("r"), .call_id = SPAN("1")},
     };
     submit_plain(m);
+    strcpy(m->body.submit.trace, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     m->body.submit.prompt = (lac_prompt){.kind = LAC_PROMPT_CHAT,
                                          .messages_count = COUNT(messages),
                                          .messages = messages,
@@ -629,6 +630,7 @@ static void submit_tools(lac_msg *m)
 static void dispatch_fill(lac_msg *m)
 {
     dispatch(m);
+    strcpy(m->body.dispatch.trace, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
     m->body.dispatch.prompt = (lac_prompt){.kind = LAC_PROMPT_TEXT,
                                            .want = LAC_WANT_TOKENS,
                                            .text = SPAN("before"),

@@ -154,6 +154,10 @@ enum {
     LAC_HTTP_PENDING_MAX = 8 << 20,          /* of a stream whose reader is slow */
     LAC_HTTP_INLINE_BODY_MAX = 65536,        /* larger bodies are parsed off the loop */
     LAC_HTTP_BODY_RATE_MIN = 1024,           /* bytes a second, after the grace time */
+    LAC_IDEMPOTENT_MAX = 1024,               /* keys remembered, running ones included */
+    LAC_IDEMPOTENT_BYTES = 1 << 20,          /* of one answer that is kept */
+    LAC_IDEMPOTENT_ALL_BYTES = 64 << 20,     /* of all of them */
+    LAC_TRACE_MAX = 55,                      /* of a traceparent */
     LAC_HTTP_CREDIT = 64,                    /* Tokens messages on their way to one exchange */
 
     /* Times, milliseconds */
@@ -191,6 +195,7 @@ enum {
     LAC_HTTP_BODY_GRACE_MS = 5000,
     LAC_HTTP_LINGER_MS = 2000, /* a refused client's wait for the end of our reply */
     LAC_SSE_PING_MS = 15000,
+    LAC_IDEMPOTENT_MS = 600000, /* an answer is kept so long */
     LAC_SLOW_READER_MS = 30000,
 };
 

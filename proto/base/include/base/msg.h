@@ -281,6 +281,7 @@ typedef struct {
     lac_input_type input_type; /* LAC_INPUT_TYPES = unknown; shadow reports carry it back */
     bool shadow;               /* score it afterwards under full */
     uint8_t cache_salt[16];    /* cached prefixes are shared only under the same one */
+    char trace[LAC_TRACE_MAX + 1]; /* of the request, for logs; "" = none */
 } lac_dispatch;
 
 /* One masked request, scored afterwards under its class and in full over the tokens it produced; or
@@ -347,6 +348,7 @@ typedef struct {
     lac_tier tier_max;            /* with has_tier: no class of a higher tier */
     char force[LAC_NAME_MAX + 1]; /* a class by name, certified or not; "" = none */
     lac_service service;
+    char trace[LAC_TRACE_MAX + 1]; /* the W3C traceparent it belongs to; "" = none */
 } lac_submit;
 
 typedef struct {

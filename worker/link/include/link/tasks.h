@@ -30,6 +30,7 @@ typedef struct {
     lac_span echo;        /* text that must leave before the first token; owned, malloc'd */
     lac_status status;    /* REFUSED */
     uint32_t prompt_tokens;
+    char trace[LAC_TRACE_MAX + 1]; /* of the request, for logs; "" = none */
     bool class_unknown;          /* it asked for a class that is not here, and runs in full */
     char *reason;                /* REFUSED; owned */
     lac_span answer;             /* ANSWERED; owned, malloc'd */
