@@ -443,6 +443,7 @@ static lac_status open_http(coordinator *c, lac_error *err)
     lac_frontend_options options = {.host = c->options.http_host,
                                     .port = c->options.http_port,
                                     .allow_wide = c->options.insecure_wide,
+                                    .cors_origins = c->options.cors_origins,
                                     .api_keys = c->options.api_keys,
                                     .tls_certificate = c->options.tls_cert,
                                     .tls_key = c->options.tls_key,

@@ -90,6 +90,8 @@ static const lac_option table[] = {
      "weights, quotas and tiers of tenants, which are names of keys; read again on SIGHUP"},
     {"brownout-wait-ms", LAC_OPT_INT, FIELD(brownout_wait_ms), 0, "2000", 0, 3600000, false, "MS",
      "a wait of that long is saturation: tenants that allow it run deeper classes; 0 = never"},
+    {"cors-origins", STRING(cors_origins), NULL, 0, 0, false, "ORIGINS",
+     "web pages that may ask over HTTP: scheme://host[:port] with commas between, or *"},
     {"insecure-wide", LAC_OPT_BOOL, FIELD(insecure_wide), 0, NULL, 0, 0, false, "",
      "allow addresses beyond loopback without keys: for test namespaces only"},
 };

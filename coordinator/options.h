@@ -35,6 +35,7 @@ typedef struct {
     char tls_cert[4096], tls_key[4096];
     char default_model[LAC_MODEL_NAME_MAX + 1], model_alias[4096], route[4096];
     int64_t brownout_wait_ms;
+    char cors_origins[1024];
     bool insecure_wide;
     char jobs[16];
     int64_t jobs_bytes, jobs_days;

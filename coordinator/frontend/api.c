@@ -43,13 +43,16 @@ lac_span lac__keep_text(lac__parse *parse, const char *text, size_t length)
     return (lac_span){.data = at, .length = (uint32_t)length};
 }
 
+/* A response's body was made into a chat's before. */
 static bool read_fields(lac__parse *parse, json_t *body)
 {
+    lac__api_kind kind = parse->out->kind;
+    kind = kind == LAC__API_RESPONSE ? LAC__API_CHAT : kind;
     const char *name;
     json_t *value;
     json_object_foreach(body, name, value)
     {
-        const lac__field *field = lac__field_find(name, parse->out->kind);
+        const lac__field *field = lac__field_find(name, kind);
         if (!field)
             return lac__problem_set(parse->problem, 400, "unknown_parameter", name,
                                     "unknown parameter \"%.100s\"", name);
@@ -82,8 +85,10 @@ static bool check_together(lac__parse *parse)
 {
     lac__api_request *out = parse->out;
     lac_sampling *s = &out->submit.sampling;
-    bool chat = out->kind == LAC__API_CHAT;
-    const char *input = chat ? "messages" : "prompt";
+    const char *input = out->kind == LAC__API_CHAT         ? "messages"
+                        : out->kind == LAC__API_RESPONSE   ? "input"
+                        : out->kind == LAC__API_DETOKENIZE ? "tokens"
+                                                           : "prompt";
     if (!parse->has_input)
         return lac__problem_set(parse->problem, 400, "missing_parameter", input, "%s is missing",
                                 input);
@@ -162,6 +167,9 @@ bool lac__api_parse(lac__api_kind kind, const char *body, size_t length, lac__ap
     if (!json)
         return false;
     lac__parse parse = {.out = out, .problem = problem};
+    out->submit.prompt.want = kind == LAC__API_TOKENIZE     ? LAC_WANT_TOKENS
+                              : kind == LAC__API_DETOKENIZE ? LAC_WANT_TEXT_OF_IDS
+                                                            : LAC_WANT_TEXT;
     bool good = false;
     out->text_size = length;
     out->text = lac_try_alloc(length, 1);
@@ -169,7 +177,8 @@ bool lac__api_parse(lac__api_kind kind, const char *body, size_t length, lac__ap
         lac__problem_set(problem, 503, "out_of_memory", NULL, "no memory for a body of %zu bytes",
                          length);
     else
-        good = read_fields(&parse, json) && check_together(&parse);
+        good = (kind != LAC__API_RESPONSE || lac__response_to_chat(&parse, &json)) &&
+               read_fields(&parse, json) && check_together(&parse);
     json_decref(json);
     if (!good)
         lac__api_free(out);
@@ -183,6 +192,7 @@ void lac__api_free(lac__api_request *request)
     free(request->text);
     free(request->messages);
     free(request->tools);
+    free(request->echo);
     free(request->ids);
     free(request->bias);
     free(request->grammar);

@@ -9,7 +9,13 @@
 #include "base/msg.h"
 #include "errors.h"
 
-typedef enum { LAC__API_CHAT = 1, LAC__API_COMPLETION = 2 } lac__api_kind;
+typedef enum {
+    LAC__API_CHAT = 1,
+    LAC__API_COMPLETION = 2,
+    LAC__API_TOKENIZE = 4,
+    LAC__API_DETOKENIZE = 8,
+    LAC__API_RESPONSE = 16
+} lac__api_kind;
 
 /* A parsed body. `submit` points into the memory below it. */
 typedef struct {
@@ -22,6 +28,7 @@ typedef struct {
     size_t text_length, text_size;
     lac_chat_message *messages; /* their calls are memory of their own */
     char *tools;
+    char *echo; /* of a response: members of a JSON object that it repeats */
     uint32_t *ids;
     lac_logit_bias *bias;
     char *grammar;

@@ -243,6 +243,16 @@ static bool read_echo(lac__parse *parse, const lac__field *field, const json_t *
     return boolean(parse, field, value, &parse->out->submit.echo);
 }
 
+/* What the model's file says about a text's beginning is done, unless this is false. */
+static bool read_add_special(lac__parse *parse, const lac__field *field, const json_t *value)
+{
+    bool add = true;
+    if (!boolean(parse, field, value, &add))
+        return false;
+    parse->out->submit.prompt.without_bos = !add;
+    return true;
+}
+
 static bool read_stream_options(lac__parse *parse, const lac__field *field, const json_t *value)
 {
     if (!json_is_object(value))
@@ -325,13 +335,19 @@ static bool read_refused(lac__parse *parse, const lac__field *field, const json_
 #define CHAT       LAC__API_CHAT
 #define COMPLETION LAC__API_COMPLETION
 #define BOTH       (LAC__API_CHAT | LAC__API_COMPLETION)
+#define TOKENIZE   LAC__API_TOKENIZE
+#define DETOKENIZE LAC__API_DETOKENIZE
 #define IN(member) offsetof(lac_sampling, member)
 
 static const lac__field fields[] = {
     /* name, APIs, reader, where, low, high, low excluded */
-    {"model", BOTH, read_model, 0, 0, 0, false},
-    {"messages", CHAT, lac__read_messages, 0, 0, 0, false},
-    {"prompt", COMPLETION, lac__read_prompt, 0, 0, 0, false},
+    {"model", BOTH | TOKENIZE | DETOKENIZE, read_model, 0, 0, 0, false},
+    {"messages", CHAT | TOKENIZE, lac__read_messages, 0, 0, 0, false},
+    {"prompt", COMPLETION | TOKENIZE, lac__read_prompt, 0, 0, 0, false},
+    {"content", TOKENIZE, lac__read_prompt, 0, 0, 0, false},
+    {"tokens", DETOKENIZE, lac__read_ids, 0, 0, 0, false},
+    {"add_special_tokens", TOKENIZE, read_add_special, 0, 0, 0, false},
+    {"add_special", TOKENIZE, read_add_special, 0, 0, 0, false},
     {"max_tokens", BOTH, read_max_tokens, IN(max_tokens), 1, LAC_CONTEXT_MAX, false},
     {"max_completion_tokens", CHAT, read_max_completion, 0, 1, LAC_CONTEXT_MAX, false},
     {"min_tokens", BOTH, read_count, IN(min_tokens), 0, LAC_CONTEXT_MAX, false},
@@ -354,10 +370,10 @@ static const lac__field fields[] = {
     {"best_of", COMPLETION, read_best_of, 0, 1, LAC_CHOICES_MAX, false},
     {"echo", COMPLETION, read_echo, 0, 0, 0, false},
     {"response_format", BOTH, lac__read_format, 0, 0, 0, false},
-    {"tools", CHAT, lac__read_tools, 0, 0, 0, false},
+    {"tools", CHAT | TOKENIZE, lac__read_tools, 0, 0, 0, false},
     {"tool_choice", CHAT, lac__read_tool_choice, 0, 0, 0, false},
     {"parallel_tool_calls", CHAT, lac__read_parallel, 0, 0, 0, false},
-    {"chat_template_kwargs", CHAT, lac__read_template_kwargs, 0, 0, 0, false},
+    {"chat_template_kwargs", CHAT | TOKENIZE, lac__read_template_kwargs, 0, 0, 0, false},
     {"suffix", COMPLETION, lac__read_suffix, 0, 0, 0, false},
     {"stream", BOTH, read_stream, 0, 0, 0, false},
     {"stream_options", BOTH, read_stream_options, 0, 0, 0, false},

@@ -184,12 +184,15 @@ bool lac__read_messages(lac__parse *parse, const lac__field *field, const json_t
     return true;
 }
 
-static bool read_ids(lac__parse *parse, const lac__field *field, const json_t *value)
+bool lac__read_ids(lac__parse *parse, const lac__field *field, const json_t *value)
 {
     size_t count = json_array_size(value), index;
-    if (count > LAC_CONTEXT_MAX)
+    if (!json_is_array(value))
+        return lac__bad_type(parse, field->name, value, "an array of token ids");
+    if (count < 1 || count > LAC_CONTEXT_MAX)
         return lac__problem_set(parse->problem, 400, "invalid_value", field->name,
-                                "prompt has %zu ids, allowed 1..%d", count, LAC_CONTEXT_MAX);
+                                "%s has %zu ids, allowed 1..%d", field->name, count,
+                                LAC_CONTEXT_MAX);
     lac__api_request *out = parse->out;
     out->ids = lac_try_alloc(count, sizeof *out->ids);
     if (!out->ids)
@@ -201,8 +204,8 @@ static bool read_ids(lac__parse *parse, const lac__field *field, const json_t *v
         json_int_t number = json_is_integer(id) ? json_integer_value(id) : -1;
         if (number < 0 || number >= LAC_VOCAB_MAX)
             return lac__problem_set(parse->problem, 400, "invalid_value", field->name,
-                                    "prompt[%zu] is %s %lld, allowed token ids 0..%d", index,
-                                    lac__json_kind(id), (long long)json_integer_value(id),
+                                    "%s[%zu] is %s %lld, allowed token ids 0..%d", field->name,
+                                    index, lac__json_kind(id), (long long)json_integer_value(id),
                                     LAC_VOCAB_MAX - 1);
         out->ids[index] = (uint32_t)number;
     }
@@ -222,7 +225,7 @@ bool lac__read_prompt(lac__parse *parse, const lac__field *field, const json_t *
             return refuse(parse, field->name, "invalid_value",
                           "is an empty array, allowed 1 or more");
         if (json_is_integer(json_array_get(value, 0)))
-            return read_ids(parse, field, value);
+            return lac__read_ids(parse, field, value);
         if (json_array_size(value) > 1)
             return lac__problem_set(parse->problem, 400, "unsupported_parameter", field->name,
                                     "prompt has %zu entries, allowed one string or token ids",

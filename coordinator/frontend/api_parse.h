@@ -46,6 +46,11 @@ bool lac__read_format(lac__parse *parse, const lac__field *field, const json_t *
 bool lac__read_prompt(lac__parse *parse, const lac__field *field, const json_t *value);
 bool lac__read_suffix(lac__parse *parse, const lac__field *field, const json_t *value);
 
+bool lac__read_ids(lac__parse *parse, const lac__field *field, const json_t *value);
+
+/* In api_responses.c: the body of /v1/responses becomes that of a chat, in *body. */
+bool lac__response_to_chat(lac__parse *parse, json_t **body);
+
 /* In api_tools.c. */
 bool lac__read_tools(lac__parse *parse, const lac__field *field, const json_t *value);
 bool lac__read_tool_choice(lac__parse *parse, const lac__field *field, const json_t *value);

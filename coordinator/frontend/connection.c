@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/rng.h"
+#include "cors.h"
 #include "later.h"
 #include "live.h"
 #include "routes.h"
+#include "trace.h"
 
 enum { OVER_LIMIT_MAX = 128 }; /* connections above the limit that still get a reply */
 
@@ -60,6 +63,7 @@ static void on_closed(uv_handle_t *handle)
         conn->next->prev = conn->prev;
     lac__request_free(&conn->request);
     lac_buf_free(&conn->hold);
+    lac_buf_free(&conn->shared);
     lac_buf_free(&conn->out[0]);
     lac_buf_free(&conn->out[1]);
     lac__tls_conn_free(&conn->tls);
@@ -216,6 +220,7 @@ lac__response lac__conn_response(const lac__conn *conn)
         .keep_alive = request->stage == LAC__REQUEST_COMPLETE && request->keep_alive &&
                       !conn->eof && !conn->frontend->draining,
         .request_id = conn->request_id,
+        .shared = conn->shared.length ? conn->shared.data : "",
     };
 }
 
@@ -228,6 +233,9 @@ void lac__conn_finish(lac__conn *conn, bool keep_alive)
         lac__request_start(&conn->request, conn->frontend->options.body_max);
         conn->head_done = false;
         conn->request_id[0] = '\0';
+        conn->keyed = false;
+        conn->trace[0] = '\0';
+        lac_buf_free(&conn->shared);
     } else {
         conn->stage = LAC__CONN_LINGER;
         lac_buf_free(&conn->hold);
@@ -286,6 +294,29 @@ static void check_key(lac__conn *conn)
     explicit_bzero(request->key, sizeof request->key);
 }
 
+/* What the head says that is not about this or that route. */
+static void take_notes(lac__conn *conn)
+{
+    lac_frontend *frontend = conn->frontend;
+    const lac__request *request = &conn->request;
+    conn->shared.cap = 1024;
+    if (request->trace[0]) {
+        uint64_t parent;
+        lac_random_bytes(&parent, sizeof parent);
+        lac__trace_child(request->trace, parent, conn->trace);
+        lac_buf_printf(&conn->shared, "traceparent: %s\r\n", conn->trace);
+    }
+    lac__cors_headers(frontend->cors, request->origin, &conn->shared);
+    conn->keyed = request->idempotency_key[0] != '\0';
+    if (!conn->keyed)
+        return;
+    char both[sizeof request->idempotency_key + sizeof request->key] = {0};
+    memcpy(both, request->idempotency_key, sizeof request->idempotency_key);
+    memcpy(both + sizeof request->idempotency_key, request->key, sizeof request->key);
+    lac_sha256(both, sizeof both, &conn->idempotency);
+    explicit_bzero(both, sizeof both);
+}
+
 /* The head is complete: is there such a thing, and is the client waiting for leave to send? */
 static void look_at_head(lac__conn *conn)
 {
@@ -293,7 +324,10 @@ static void look_at_head(lac__conn *conn)
     conn->head_done = true;
     conn->since_ms = lac__frontend_now(conn->frontend);
     name_request(conn);
-    conn->route = lac__route_find(request, &request->problem);
+    take_notes(conn);
+    conn->route = lac__cors_route(conn);
+    if (!conn->route)
+        conn->route = lac__route_find(request, &request->problem);
     check_key(conn);
     request->discard_body = !conn->route || conn->route->method != HTTP_POST;
     if (!request->expect_continue || request->stage != LAC__REQUEST_BODY)

@@ -25,6 +25,7 @@ static const struct {
     {414, "URI Too Long", "invalid_request_error"},
     {415, "Unsupported Media Type", "invalid_request_error"},
     {417, "Expectation Failed", "invalid_request_error"},
+    {422, "Unprocessable Content", "invalid_request_error"},
     {429, "Too Many Requests", "rate_limit_error"},
     {431, "Request Header Fields Too Large", "invalid_request_error"},
     {500, "Internal Server Error", "server_error"},

@@ -13,8 +13,11 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "connection.h"
 #include "quota.h"
+#include "idempotency.h"
+#include "items.h"
 #include "routes.h"
 
 /* ---- turns ---- */
@@ -95,6 +98,9 @@ static void act_submit(lac__exchange *x)
     msg.body.submit.sparse = asked->sparse;
     msg.body.submit.has_tier = asked->has_tier;
     msg.body.submit.tier_max = asked->tier_max;
+    memcpy(msg.body.submit.trace, x->conn->trace, sizeof x->conn->trace);
+    lac_debug("http request %s trace %s: submitted", x->conn->request_id,
+              x->conn->trace[0] ? x->conn->trace : "none");
     x->quiet_ms = lac__frontend_now(x->frontend);
     for (uint32_t i = 0; i < x->answer.choices_count && !x->refused; i++) {
         lac__seat *seat = &x->seats[i];
@@ -107,10 +113,18 @@ static void act_submit(lac__exchange *x)
     lac__api_free(&x->api);
 }
 
+/* An event a line. */
 static void put_event(lac__exchange *x, const lac_buf *text)
 {
     lac__response response = lac__conn_response(x->conn);
-    lac__response_event(&response, text->data, text->length, lac__conn_out(x->conn));
+    const char *at = text->data, *end = at + text->length;
+    while (at < end) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        size_t length = (size_t)((line ? line : end) - at);
+        lac__response_event(&response, x->writer->named, at, length, lac__conn_out(x->conn));
+        lac__idempotent_event(x, at, length);
+        at += length + (line != NULL);
+    }
     x->quiet_ms = lac__frontend_now(x->frontend);
 }
 
@@ -146,12 +160,10 @@ static void act_open(lac__exchange *x)
     lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, 200);
     x->quiet_ms = lac__frontend_now(x->frontend);
-    if (!x->answer.chat)
-        return;
     lac_buf *chunk = &x->frontend->scratch;
-    for (uint32_t i = 0; i < x->answer.choices_count; i++) {
+    for (uint32_t i = 0; x->writer->first && i < x->answer.choices_count; i++) {
         lac_buf_clear(chunk);
-        lac__answer_first(&x->answer, i, chunk);
+        x->writer->first(&x->answer, i, chunk);
         put_event(x, chunk);
     }
 }
@@ -162,15 +174,17 @@ static void act_write(lac__exchange *x)
     lac_buf *chunk = &x->frontend->scratch;
     for (uint32_t i = 0; i < x->answer.choices_count; i++) {
         lac__answer_choice *choice = &x->answer.choices[i];
-        if (lac__choice_pending(choice)) {
+        if (lac__choice_pending(choice) ||
+            (x->answer.items && lac__items_pending(x->answer.items))) {
             lac_buf_clear(chunk);
-            lac__answer_chunk(&x->answer, i, chunk);
+            x->writer->chunk(&x->answer, i, chunk);
             put_event(x, chunk);
             lac__choice_clear(choice);
         }
         if (choice->finish != LAC_FINISH_NONE && !choice->told) {
             lac_buf_clear(chunk);
-            lac__answer_last(&x->answer, i, chunk);
+            if (x->writer->last)
+                x->writer->last(&x->answer, i, chunk);
             put_event(x, chunk);
             choice->told = true;
         }
@@ -211,7 +225,7 @@ static void act_whole(lac__exchange *x)
 {
     lac_buf *body = &x->frontend->scratch;
     lac_buf_clear(body);
-    lac__answer_whole(&x->answer, &x->usage, account_of(x), body);
+    x->writer->whole(&x->answer, &x->usage, account_of(x), body);
     lac__response response = lac__conn_response(x->conn);
     x->keep_alive = response.keep_alive;
     lac_buf extra = {0};
@@ -220,6 +234,8 @@ static void act_whole(lac__exchange *x)
                         body->data, body->length, lac__conn_out(x->conn));
     lac_buf_free(&extra);
     lac__count_request(x->frontend, x->conn->route->name, 200);
+    lac__idempotent_event(x, body->data, body->length);
+    lac__idempotent_end(x);
 }
 
 static void act_last(lac__exchange *x)
@@ -228,13 +244,13 @@ static void act_last(lac__exchange *x)
     act_write(x);
     lac__response response = lac__conn_response(x->conn);
     lac_buf *out = lac__conn_out(x->conn), *chunk = &x->frontend->scratch;
-    if (x->answer.include_usage) {
-        lac_buf_clear(chunk);
-        lac__answer_usage(&x->answer, &x->usage, account_of(x), chunk);
-        lac__response_event(&response, chunk->data, chunk->length, out);
-    }
-    lac__response_event(&response, done, sizeof done - 1, out);
+    lac_buf_clear(chunk);
+    x->writer->end(&x->answer, &x->usage, account_of(x), chunk);
+    put_event(x, chunk);
+    if (!x->writer->named)
+        lac__response_event(&response, false, done, sizeof done - 1, out);
     lac__response_stream_end(&response, out);
+    lac__idempotent_end(x);
     x->keep_alive = response.keep_alive && !response.http10;
 }
 
@@ -279,6 +295,37 @@ static void act_drop(lac__exchange *x)
     (void)x; /* ending it gives the job and the stream back */
 }
 
+static void act_wait(lac__exchange *x)
+{
+    (void)x; /* the request with its key wakes it */
+}
+
+/* The answer that another request with this key had. */
+static void act_replay(lac__exchange *x)
+{
+    const lac_buf *kept = lac__idempotent_answer(x);
+    lac__response response = lac__conn_response(x->conn);
+    lac_buf *out = lac__conn_out(x->conn);
+    static const char extra[] = "Idempotent-Replayed: true\r\n";
+    x->keep_alive = response.keep_alive;
+    lac__count_request(x->frontend, x->conn->route->name, 200);
+    if (!x->answer.stream) {
+        lac__response_whole(&response, 200, "application/json", extra, kept->data, kept->length - 1,
+                            out);
+        return;
+    }
+    lac__response_stream(&response, extra, out);
+    for (const char *at = kept->data, *end = at + kept->length; at < end;) {
+        size_t length = strcspn(at, "\n");
+        lac__response_event(&response, x->writer->named, at, length, out);
+        at += length + 1;
+    }
+    if (!x->writer->named)
+        lac__response_event(&response, false, "[DONE]", 6, out);
+    lac__response_stream_end(&response, out);
+    x->keep_alive = response.keep_alive && !response.http10;
+}
+
 /* ---- the table ---- */
 
 typedef struct {
@@ -289,6 +336,13 @@ typedef struct {
 static const transition table[LAC__X_STATES][LAC__E_EVENTS] = {
     [LAC__X_PARSING] = {[LAC__E_PARSED] = {act_submit, LAC__X_GATHER},
                         [LAC__E_PARSED_STREAM] = {act_submit, LAC__X_HOLD},
+                        [LAC__E_TWIN] = {act_wait, LAC__X_WAITING},
+                        [LAC__E_KNOWN] = {act_replay, LAC__X_ENDED},
+                        [LAC__E_BAD] = {act_refuse, LAC__X_ENDED},
+                        [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
+    [LAC__X_WAITING] = {[LAC__E_PARSED] = {act_submit, LAC__X_GATHER},
+                        [LAC__E_PARSED_STREAM] = {act_submit, LAC__X_HOLD},
+                        [LAC__E_KNOWN] = {act_replay, LAC__X_ENDED},
                         [LAC__E_BAD] = {act_refuse, LAC__X_ENDED},
                         [LAC__E_GONE] = {act_drop, LAC__X_ENDED}},
     [LAC__X_GATHER] = {[LAC__E_TOKENS] = {act_gather, LAC__X_GATHER},
@@ -319,6 +373,7 @@ static void end(lac__exchange *x)
         if (x->seats[i].stream)
             emit_cancel(&x->seats[i]);
     conn->exchange = here ? NULL : conn->exchange;
+    lac__idempotent_leave(x);
     lac__api_free(&x->api);
     lac__answer_free(&x->answer);
     free(x->mask);
@@ -386,7 +441,30 @@ static bool job_result(lac__exchange *x, lac__api_request *api, const lac__probl
     answer->want_logprobs = api->submit.sampling.logprobs;
     answer->choices_count = api->choices;
     lac__answer_bound(answer, api->stream ? LAC_HTTP_PENDING_MAX : LAC_HTTP_REPLY_MAX / 4);
-    return fire(x, api->stream ? LAC__E_PARSED_STREAM : LAC__E_PARSED);
+    if (api->kind == LAC__API_RESPONSE) {
+        answer->items = lac__items_create(api->echo);
+        x->api.echo = NULL;
+    }
+    return fire(x, lac__idempotent_enter(x));
+}
+
+bool lac__exchange_run(lac__exchange *x)
+{
+    LAC_ASSERT(x->state == LAC__X_WAITING);
+    return fire(x, x->answer.stream ? LAC__E_PARSED_STREAM : LAC__E_PARSED);
+}
+
+void lac__exchange_refuse(lac__exchange *x)
+{
+    fire(x, LAC__E_BAD);
+}
+
+bool lac__exchange_replay(lac__exchange *x)
+{
+    struct lac__conn *conn = x->conn;
+    bool lives = fire(x, LAC__E_KNOWN);
+    lac__conn_flush(conn);
+    return lives;
 }
 
 static void job_done(uv_work_t *work, int status)
@@ -430,12 +508,14 @@ void lac__exchange_start(struct lac__conn *conn, lac__api_kind kind)
     lac__exchange *x = lac_alloc(1, sizeof *x);
     x->frontend = frontend;
     x->conn = conn;
-    x->answer.chat = kind == LAC__API_CHAT;
+    x->writer = lac__writer_of(kind);
+    x->answer.chat = x->writer->parts;
     x->answer.created_s = lac_wall_s();
-    snprintf(x->answer.id, sizeof x->answer.id, "%s-%016" PRIx64 "%08" PRIx64,
-             kind == LAC__API_CHAT ? "chatcmpl" : "cmpl", frontend->id_prefix, ++frontend->answers);
+    snprintf(x->answer.id, sizeof x->answer.id, "%s-%016" PRIx64 "%08" PRIx64, x->writer->id_prefix,
+             frontend->id_prefix, ++frontend->answers);
     conn->exchange = x;
     lac_buf *body = &conn->request.body;
+    lac__idempotent_key(x, body);
     if (body->length > LAC_HTTP_INLINE_BODY_MAX && job_queue(x, kind, body))
         return;
     lac__api_request api;
@@ -466,6 +546,10 @@ void lac__exchange_tick(lac__exchange *x, uint64_t now_ms)
 
 static void turn(lac__exchange *x)
 {
+    if (x->state == LAC__X_WAITING) {
+        lac__idempotent_turn(x);
+        return;
+    }
     struct lac__conn *conn = x->conn;
     bool last = x->done || x->refused;
     bool room = x->state == LAC__X_GATHER || lac__conn_backlog(conn) <= LAC_HTTP_WRITE_QUEUE_MAX;

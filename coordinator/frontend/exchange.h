@@ -8,7 +8,9 @@
 #include "base/msg.h"
 #include "errors.h"
 #include "frontend/frontend.h"
+#include "idempotency.h"
 #include "reply.h"
+#include "writer.h"
 
 typedef struct lac__exchange lac__exchange;
 struct lac__conn;
@@ -16,6 +18,7 @@ typedef struct lac__job lac__job;
 
 typedef enum {
     LAC__X_PARSING, /* its body is being read as JSON */
+    LAC__X_WAITING, /* for the answer of another request with its idempotency key */
     LAC__X_GATHER,  /* submitted; the whole answer will be one reply */
     LAC__X_HOLD,    /* submitted; a stream whose status line is still held back */
     LAC__X_OPEN,    /* a stream whose head is written */
@@ -26,6 +29,8 @@ typedef enum {
 typedef enum {
     LAC__E_PARSED,        /* the body is good, the answer comes as one reply */
     LAC__E_PARSED_STREAM, /* the body is good, the answer is to be streamed */
+    LAC__E_TWIN,          /* the body is good, and another request with its key is being served */
+    LAC__E_KNOWN,         /* the answer is known from another request with its key */
     LAC__E_BAD,           /* the body was refused here */
     LAC__E_TOKENS,
     LAC__E_DONE,
@@ -49,7 +54,9 @@ struct lac__exchange {
     lac__job *job;        /* parsing in the pool; NULL otherwise */
     lac__api_request api; /* until it is submitted, then empty but for the flags */
     lac__problem problem; /* of BAD and REFUSED */
+    const lac__writer *writer;
     lac__answer answer;
+    lac__keyed keyed;                 /* its place among requests with an idempotency key */
     lac__seat seats[LAC_CHOICES_MAX]; /* as many as the answer's choices */
     uint32_t finished;                /* choices */
     bool done;                        /* all of them */
@@ -85,6 +92,11 @@ void lac__exchange_start(struct lac__conn *conn, lac__api_kind kind);
 void lac__exchange_gone(lac__exchange *exchange);
 /* The socket has room again, or time has passed. May end and free the exchange. */
 void lac__exchange_tick(lac__exchange *exchange, uint64_t now_ms);
+/* The request it waited for has ended: with nothing to repeat, it runs itself; else it repeats the
+ * answer. False when it has ended and is freed. */
+bool lac__exchange_run(lac__exchange *exchange);
+bool lac__exchange_replay(lac__exchange *exchange);
+void lac__exchange_refuse(lac__exchange *exchange); /* with its problem; it ends */
 /* Asks for a turn of the work handle. */
 void lac__exchange_wake(lac__exchange *exchange);
 /* Gives every woken exchange its turn. */

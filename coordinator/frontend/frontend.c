@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "connection.h"
+#include "cors.h"
 
 enum { BACKLOG = 511, TICK_MS = 100 };
 
@@ -198,6 +199,8 @@ void lac__frontend_maybe_free(lac_frontend *frontend)
     lac__access_free(&frontend->access);
     lac__tls_free(&frontend->tls);
     lac_buf_free(&frontend->scratch);
+    lac__kepts_free(&frontend->kepts);
+    free(frontend->cors);
     free(frontend);
     if (done)
         done(arg);
@@ -233,8 +236,11 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
                                lac_frontend **out, lac_error *err)
 {
     struct sockaddr_storage address;
+    const char *cors = options->cors_origins ? options->cors_origins : "";
     bool loopback;
     lac_status status = parse_address(options, &address, &loopback, err);
+    if (status == LAC_OK)
+        status = lac__cors_check(cors, err);
     if (status != LAC_OK)
         return status;
     lac__access *access = NULL;
@@ -251,6 +257,8 @@ lac_status lac_frontend_create(uv_loop_t *loop, const lac_frontend_options *opti
     frontend->access = access;
     frontend->tls = tls;
     frontend->loopback = loopback;
+    frontend->options.cors_origins = NULL;
+    frontend->cors = lac_strndup(cors, strlen(cors));
     frontend->metrics = metrics;
     frontend->scratch.cap = 2 * (size_t)LAC_HTTP_REPLY_MAX;
     LAC_ASSERT(frontend->options.connections_max < LAC__SLOTS);

@@ -34,6 +34,10 @@ struct lac__conn {
     const struct lac__route *route; /* of the present request, once its head is complete */
     char request_id[LAC__REQUEST_ID_MAX + 1];
     char tenant[LAC_NAME_MAX + 1]; /* whose key the present request has; "" = nobody's */
+    bool keyed;                    /* it has an idempotency key: */
+    lac_digest idempotency;        /* of that and of the API key */
+    char trace[LAC_TRACE_MAX + 1]; /* it goes on here: the client's trace, our parent; "" = none */
+    lac_buf shared;                /* header lines of every reply to it */
     lac__exchange *exchange;       /* the one request the core works on; NULL when none */
     struct lac__later *later;      /* or the one the store or the pool works on */
     bool head_done;                /* the present request's head was looked at */
@@ -74,6 +78,8 @@ struct lac_frontend {
     lac__conn *conns;
     uint32_t conns_count;
     lac__exchanges exchanges;
+    lac__kepts kepts;            /* answers under their idempotency keys */
+    char *cors;                  /* origins whose pages may ask; "" = none */
     lac_buf scratch;             /* one body or event being composed; its memory is kept */
     uint64_t answers, id_prefix; /* for ids: a number under a random prefix of this start */
     char read_buffer[65536];     /* read callbacks use it up before they return */

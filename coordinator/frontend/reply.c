@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "items.h"
 
 enum { TOKENS, TOKEN_LOGPROBS, TOP_LOGPROBS, TEXT_OFFSET };
 
@@ -115,7 +116,7 @@ static void plain_logprob(lac__answer_choice *choice, const lac_logprob *entry)
 
 /* Nine letters, as short as any family's own ids; a function of the answer, so nobody need keep it.
  */
-static void put_call_id(const lac__answer *answer, uint32_t choice, uint32_t call, lac_buf *out)
+void lac__put_call_id(const lac__answer *answer, uint32_t choice, uint32_t call, lac_buf *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     uint64_t hash = 14695981039346656037u ^ ((uint64_t)choice << 32 | call); /* FNV-1a */
@@ -156,7 +157,7 @@ static void call_begin(const part_sink *to, const char *name, size_t length)
         lac_buf_printf(out, "{\"index\":%u,\"id\":\"", call);
     else
         lac_buf_text(out, "{\"id\":\"");
-    put_call_id(to->answer, to->index, call, out);
+    lac__put_call_id(to->answer, to->index, call, out);
     lac_buf_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
     string(out, name, length);
     lac_buf_text(out, stream ? ",\"arguments\":\"\"}}" : ",\"arguments\":\"");
@@ -204,6 +205,9 @@ void lac__answer_bound(lac__answer *answer, size_t bytes)
 bool lac__answer_add(lac__answer *answer, uint32_t index, const lac_chunk *chunk)
 {
     lac__answer_choice *choice = &answer->choices[index];
+    if (answer->items)
+        return !chunk->text.length ||
+               lac__items_add(answer->items, chunk->text.data, chunk->text.length);
     if (chunk->text.length > 0 && answer->chat)
         lac_parts_read(&choice->parts, chunk->text.data, chunk->text.length, on_part,
                        &(part_sink){answer, choice, index});
@@ -231,7 +235,8 @@ bool lac__answer_pending(const lac__answer *answer)
 {
     for (uint32_t i = 0; i < answer->choices_count; i++) {
         const lac__answer_choice *choice = &answer->choices[i];
-        if (lac__choice_pending(choice) || (choice->finish != LAC_FINISH_NONE && !choice->told))
+        if (lac__choice_pending(choice) || (answer->items && lac__items_pending(answer->items)) ||
+            (choice->finish != LAC_FINISH_NONE && !choice->told))
             return true;
     }
     return false;
@@ -248,6 +253,7 @@ void lac__choice_clear(lac__answer_choice *choice)
 
 void lac__answer_free(lac__answer *answer)
 {
+    lac__items_free(&answer->items);
     for (uint32_t i = 0; i < answer->choices_count; i++) {
         lac_buf_free(&answer->choices[i].text);
         lac_buf_free(&answer->choices[i].reasoning);
@@ -313,7 +319,7 @@ static void finish_reason(const lac__answer_choice *choice, lac_buf *out)
         lac_buf_printf(out, ",\"finish_reason\":\"%s\"}", lac_finish_name(finish));
 }
 
-static void account_object(const lac_run_account *a, lac_buf *out)
+void lac__answer_account(const lac_run_account *a, lac_buf *out)
 {
     const char *mask = a->mask ? a->mask : "";
     lac_buf_printf(out,
@@ -336,7 +342,7 @@ static void usage_object(const lac_usage *usage, const lac_run_account *account,
                    (unsigned long long)usage->prompt_tokens + usage->completion_tokens,
                    usage->cached_tokens);
     if (account)
-        account_object(account, out);
+        lac__answer_account(account, out);
     lac_buf_text(out, "}");
 }
 

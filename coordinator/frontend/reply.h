@@ -13,6 +13,8 @@
 
 enum { LAC__ANSWER_ID_MAX = 48, LAC__LOGPROB_LISTS = 4 };
 
+typedef struct lac__items lac__items;
+
 /* One choice: what of it has not been written yet. */
 typedef struct {
     lac_buf text;
@@ -38,6 +40,7 @@ typedef struct {
     int64_t created_s;
     uint32_t choices_count; /* 1 … LAC_CHOICES_MAX */
     lac__answer_choice choices[LAC_CHOICES_MAX];
+    lac__items *items; /* of a response (items.h), else NULL; owned */
 } lac__answer;
 
 /* Bounds the bytes that may wait, over all choices. */
@@ -49,6 +52,11 @@ bool lac__choice_pending(const lac__answer_choice *choice);
 bool lac__answer_pending(const lac__answer *answer);
 void lac__choice_clear(lac__answer_choice *choice); /* forgets what was written */
 void lac__answer_free(lac__answer *answer);
+
+/* Nine letters for a call, a function of the answer's id. */
+void lac__put_call_id(const lac__answer *answer, uint32_t choice, uint32_t call, lac_buf *out);
+/* ,"lacuna":{…} */
+void lac__answer_account(const lac_run_account *account, lac_buf *out);
 
 /* The whole object of a reply that is not streamed. The account (NULL = none is known) goes into
  * usage as "lacuna". */

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "base/assert.h"
+#include "trace.h"
 
 enum {
     BLANK_LINES_MAX = 8,             /* before a request line: some old clients send one */
@@ -139,6 +140,14 @@ static int take_header(lac__request *r)
             return fail(r, 400, "bad_header", "Idempotency-Key",
                         "header Idempotency-Key is not 1 to 64 plain characters");
         memcpy(r->idempotency_key, r->value, r->value_length + 1);
+    } else if (strcasecmp(r->name, "traceparent") == 0) {
+        if (!r->value_cut)
+            lac__trace_read(r->value, r->trace);
+    } else if (strcasecmp(r->name, "origin") == 0) {
+        if (!r->value_cut && is_key(r->value))
+            memcpy(r->origin, r->value, r->value_length + 1);
+    } else if (strcasecmp(r->name, "access-control-request-method") == 0) {
+        r->asks_method = true;
     } else if (strcasecmp(r->name, "content-encoding") == 0) {
         if (strcasecmp(r->value, "identity") != 0)
             return fail(r, 415, "unsupported_encoding", "Content-Encoding",

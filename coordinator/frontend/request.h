@@ -35,6 +35,10 @@ typedef struct {
     bool http10, keep_alive, expects_body, expect_continue;
     char id[LAC__REQUEST_ID_MAX + 1]; /* X-Request-Id when it came and is valid, else "" */
 
+    char trace[LAC_TRACE_MAX + 1]; /* traceparent when it is valid, else "" */
+    char origin[256];              /* Origin, or "" */
+    bool asks_method;              /* Access-Control-Request-Method came */
+
     char host[128]; /* Host when it fits, else "" */
     char key[256];  /* of "Authorization: Bearer …", or ""; wiped once it was looked at */
 
@@ -44,7 +48,7 @@ typedef struct {
     bool has_tier;
     lac_tier tier_max;
 
-    char content_type[256];                     /* or "" */
+    char content_type[256];                    /* or "" */
     char idempotency_key[LAC_JOB_KEY_MAX + 1]; /* Idempotency-Key, or "" */
 
     bool discard_body; /* set by the owner: count the body, do not keep it */

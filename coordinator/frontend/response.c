@@ -2,6 +2,7 @@
  * sockets or what the bodies mean. */
 #include "response.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,6 +29,7 @@ static void status_line(const lac__response *response, int http, const char *typ
     lac_buf_printf(out, "HTTP/1.1 %d %s\r\n", http, lac__http_reason(http));
     date_line(out);
     lac_buf_printf(out, "Content-Type: %s\r\nX-Request-Id: %s\r\n", type, response->request_id);
+    lac_buf_text(out, response->shared);
 }
 
 static void connection_line(const lac__response *response, bool keep_alive, lac_buf *out)
@@ -73,11 +75,17 @@ static void framed(const lac__response *response, const char *before, const char
         lac_buf_text(out, "\r\n");
 }
 
-void lac__response_event(const lac__response *response, const char *text, size_t length,
+void lac__response_event(const lac__response *response, bool named, const char *text, size_t length,
                          lac_buf *out)
 {
+    static const char type[] = "{\"type\":\"";
+    char before[128] = "data: ";
     LAC_ASSERT(length > 0);
-    framed(response, "data: ", text, length, "\n\n", out);
+    if (named && length > sizeof type && memcmp(text, type, sizeof type - 1) == 0) {
+        const char *name = text + sizeof type - 1;
+        snprintf(before, sizeof before, "event: %.*s\ndata: ", (int)strcspn(name, "\""), name);
+    }
+    framed(response, before, text, length, "\n\n", out);
 }
 
 /* A comment: readers skip it, dead paths do not survive it. */

@@ -127,7 +127,25 @@ static void completion(lac__conn *conn)
     lac__exchange_start(conn, LAC__API_COMPLETION);
 }
 
+static void tokenize(lac__conn *conn)
+{
+    lac__exchange_start(conn, LAC__API_TOKENIZE);
+}
+
+static void detokenize(lac__conn *conn)
+{
+    lac__exchange_start(conn, LAC__API_DETOKENIZE);
+}
+
+static void responses(lac__conn *conn)
+{
+    lac__exchange_start(conn, LAC__API_RESPONSE);
+}
+
 static const lac__route routes[] = {
+    {"/v1/responses", HTTP_POST, responses, "responses", false},
+    {"/tokenize", HTTP_POST, tokenize, "tokenize", false},
+    {"/detokenize", HTTP_POST, detokenize, "detokenize", false},
     {"/v1/files", HTTP_POST, lac__files_upload, "files", false},
     {"/v1/files", HTTP_GET, lac__files_list, "files", false},
     {"/v1/files/", HTTP_GET, lac__files_show, "file", false},

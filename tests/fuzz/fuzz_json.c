@@ -44,12 +44,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     lac__api_request request;
     lac__problem problem = {0};
-    lac__api_kind kind = data[0] & 1 ? LAC__API_CHAT : LAC__API_COMPLETION;
+    static const lac__api_kind kinds[] = {LAC__API_COMPLETION, LAC__API_CHAT, LAC__API_RESPONSE,
+                                          LAC__API_TOKENIZE, LAC__API_DETOKENIZE};
+    lac__api_kind kind = data[0] < 8 ? kinds[data[0] % 5] : kinds[data[0] & 1];
     if (lac__api_parse(kind, (const char *)data + 1, size - 1, &request, &problem)) {
         LAC_ASSERT(lac_sampling_check(&request.submit.sampling, 0, NULL) == LAC_OK);
         LAC_ASSERT(strlen(request.submit.model) <= LAC_MODEL_NAME_MAX);
         check_prompt(&request.submit.prompt);
-        LAC_ASSERT((request.submit.prompt.kind == LAC_PROMPT_CHAT) == (kind == LAC__API_CHAT));
+        bool chat = kind == LAC__API_CHAT || kind == LAC__API_RESPONSE;
+        LAC_ASSERT((request.submit.prompt.kind == LAC_PROMPT_CHAT) == chat ||
+                   kind == LAC__API_TOKENIZE);
         lac__api_free(&request);
         return 0;
     }

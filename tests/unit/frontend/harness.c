@@ -116,6 +116,8 @@ static void copy_submit(harness *h, const lac_submit *s)
     memcpy(copy->hint, s->hint, sizeof copy->hint);
     memcpy(copy->force, s->force, sizeof copy->force);
     copy->sparse = s->sparse;
+    memcpy(copy->trace, s->trace, sizeof copy->trace);
+    copy->want = s->prompt.want;
     copy->has_tier = s->has_tier;
     copy->tier_max = s->tier_max;
     copy->sampling = s->sampling;

@@ -32,6 +32,8 @@ typedef struct {
     lac_sparse sparse;
     bool has_tier;
     lac_tier tier_max;
+    char trace[LAC_TRACE_MAX + 1];
+    lac_want want;
     lac_sampling sampling; /* its bias is not kept */
     lac_logit_bias bias;   /* the first one */
 } submit_copy;

@@ -24,6 +24,8 @@ typedef struct {
     const char *api_keys; /* file of those let in, not copied; NULL or "": everybody */
     struct lac_store *store;     /* of files and batches, outlives the front end's calls; NULL: none */
     const char *tls_certificate, *tls_key; /* PEM files, not copied; NULL or "": plain HTTP */
+    const char *cors_origins; /* of web pages that may ask, commas between, or "*"; copied; NULL or
+                                 "": none */
     /* Bounds that an installation or a test may narrow; 0 = the value of base/limits.h. */
     size_t body_max;
     uint32_t connections_max, per_address_max;
