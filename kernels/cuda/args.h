@@ -45,7 +45,7 @@ typedef struct {
     int8_t *q;  /* value = d × q, |q| ≤ 127, in blocks of 32 */
     float *s;   /* [row][cols/32][4]: d, d × Σq, d × Σ of the first 16, d × Σ of the last 16 */
     float *f;   /* [row][cols] */
-} lac__panel;
+} lac__cuda_panel;
 
 /* A few rows of one sequence for prefill attention. */
 typedef struct {
@@ -98,7 +98,7 @@ typedef struct {
     const float *norm; /* NULL: ones */
     float eps;
     uint32_t prologue;
-    lac__panel x;
+    lac__cuda_panel x;
     /* Output. STORE: out[packed row × stride + column]; RESIDUAL: h_out[batch row × stride + column]
      * grows by it; ACT: into `inner`. */
     lac__epilogue epilogue;
@@ -106,7 +106,7 @@ typedef struct {
     uint32_t stride;
     const float *bias;
     uint32_t gelu;
-    lac__panel inner; /* forms that are not NULL are written */
+    lac__cuda_panel inner; /* forms that are not NULL are written */
 } lac__product_args;
 
 /* ---- rows ---- */
@@ -131,7 +131,7 @@ typedef struct {
     const float *weight; /* NULL: ones */
     float eps;
     uint32_t gelu;
-    lac__panel to;
+    lac__cuda_panel to;
 } lac__rows_args;
 
 typedef struct {
@@ -157,7 +157,7 @@ typedef struct {
     uint32_t finish; /* decode: `raw` is as the products left it, this kernel finishes and appends */
     float scale, softcap;
     uint32_t window;
-    lac__panel to; /* f always; q where a KV head's queries are whole blocks */
+    lac__cuda_panel to; /* f always; q where a KV head's queries are whole blocks */
     float *partial;
     uint32_t *counter; /* [rows_max × kv_heads], zero between kernels */
 } lac__attention_args;

@@ -160,7 +160,7 @@ LAC__DEVICE void quantise32(float x, int8_t *q, float *s)
 }
 
 // Writes 32 values of a row, one a lane, in the forms that a panel has. `at` is the first column.
-LAC__DEVICE void panel_put32(const lac__panel &to, size_t row, unsigned cols, unsigned at, float x)
+LAC__DEVICE void panel_put32(const lac__cuda_panel &to, size_t row, unsigned cols, unsigned at, float x)
 {
     unsigned lane = threadIdx.x % 32;
     if (to.f && at + lane < cols)

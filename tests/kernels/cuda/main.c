@@ -1,11 +1,12 @@
 /* Runs the suites of the CUDA kernels on the emulator. Needs no GPU and no toolkit. */
 #include <stdlib.h>
 
-#include "suites.h"
+#include "cuda_suites.h"
 
 int main(void)
 {
     SRunner *runner = srunner_create(suite_emulator());
+    srunner_add_suite(runner, suite_gemv());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -10,7 +10,7 @@
 
 #include "emulate.h"
 #include "probes.h"
-#include "suites.h"
+#include "cuda_suites.h"
 
 enum { SEEDS = 12 };
 

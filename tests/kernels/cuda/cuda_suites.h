@@ -1,9 +1,10 @@
 /* The suites of the CUDA kernels' tests; each is one file. */
-#ifndef LAC_TESTS_CUDA_SUITES_H
-#define LAC_TESTS_CUDA_SUITES_H
+#ifndef LAC_TESTS_CUDA_CUDA_SUITES_H
+#define LAC_TESTS_CUDA_CUDA_SUITES_H
 
 #include <check.h>
 
 Suite *suite_emulator(void);
+Suite *suite_gemv(void);
 
 #endif
