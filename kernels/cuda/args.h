@@ -30,11 +30,11 @@ enum {
     LAC__ROW_THREADS = 256,
     LAC__ATTENTION_THREADS = 128,
     LAC__ATTENTION_WARPS = 4,
-    LAC__PAGE = 32,           /* tokens a KV page */
-    LAC__TILE_ROWS = 16,      /* query rows of one sequence in a prefill tile */
-    LAC__HEAD_MAX = 512,      /* head_dim */
+    LAC__PAGE = 32,      /* tokens a KV page */
+    LAC__TILE_ROWS = 16, /* query rows of one sequence in a prefill tile */
+    LAC__HEAD_MAX = 512, /* head_dim */
     LAC__PICK_THREADS = 512,
-    LAC__PICK_SLICE = 8192,   /* logits that one block looks through */
+    LAC__PICK_SLICE = 8192, /* logits that one block looks through */
     LAC__ABSENT = -1
 };
 
@@ -42,9 +42,9 @@ typedef enum { LAC__EPILOGUE_STORE, LAC__EPILOGUE_RESIDUAL, LAC__EPILOGUE_ACT } 
 
 /* Activations: packed row i at q + i × cols. Which forms exist depends on who reads them. */
 typedef struct {
-    int8_t *q;  /* value = d × q, |q| ≤ 127, in blocks of 32 */
-    float *s;   /* [row][cols/32][4]: d, d × Σq, d × Σ of the first 16, d × Σ of the last 16 */
-    float *f;   /* [row][cols] */
+    int8_t *q; /* value = d × q, |q| ≤ 127, in blocks of 32 */
+    float *s;  /* [row][cols/32][4]: d, d × Σq, d × Σ of the first 16, d × Σ of the last 16 */
+    float *f;  /* [row][cols] */
 } lac__cuda_panel;
 
 /* A few rows of one sequence for prefill attention. */
@@ -99,8 +99,8 @@ typedef struct {
     float eps;
     uint32_t prologue;
     lac__cuda_panel x;
-    /* Output. STORE: out[packed row × stride + column]; RESIDUAL: h_out[batch row × stride + column]
-     * grows by it; ACT: into `inner`. */
+    /* Output. STORE: out[packed row × stride + column]; RESIDUAL: h_out[batch row × stride +
+     * column] grows by it; ACT: into `inner`. */
     lac__epilogue epilogue;
     float *out;
     uint32_t stride;
@@ -154,7 +154,8 @@ typedef struct {
     uint32_t table;
     uint32_t wide; /* pages hold float32 */
     /* attention */
-    uint32_t finish; /* decode: `raw` is as the products left it, this kernel finishes and appends */
+    uint32_t
+        finish; /* decode: `raw` is as the products left it, this kernel finishes and appends */
     float scale, softcap;
     uint32_t window;
     lac__cuda_panel to; /* f always; q where a KV head's queries are whole blocks */
@@ -165,7 +166,7 @@ typedef struct {
 /* ---- the end ---- */
 
 typedef struct {
-    double unit; /* the draw, in [0, 1) */
+    double unit;               /* the draw, in [0, 1) */
     float inverse_temperature; /* 0: the best token */
     float top_p, min_p;        /* 1 and 0: off */
     uint32_t top_k;            /* 0: off */
@@ -188,7 +189,7 @@ typedef struct {
 /* Copies of whole pages inside the pool. */
 typedef struct {
     uint8_t *region;
-    uint64_t page_bytes; /* a multiple of 16 */
+    uint64_t page_bytes;   /* a multiple of 16 */
     const uint32_t *pairs; /* from, to */
     uint32_t count;
 } lac__copy_args;

@@ -10,7 +10,7 @@
 #include "emulator.h"
 #else
 #include <cuda_fp16.h>
-#include <math_constants.h>
+#include <math.h>
 
 #define LAC__SHARED(type, name, ...) __shared__ type name __VA_ARGS__
 #define LAC__DYNAMIC(name)                                                                         \
@@ -141,26 +141,27 @@ LAC__DEVICE float activate(unsigned gelu, float x)
     return 0.5f * x * (1.0f + tanhf(u));
 }
 
-// A warp quantises 32 values, one a lane, to q[lane] and s[0…3].
+// A warp quantises 32 values, one a lane, to q[lane] and s[0…3]. A block that is not finite gets a
+// d that is not either, so that the next norm sees it.
 LAC__DEVICE void quantise32(float x, int8_t *q, float *s)
 {
     unsigned lane = threadIdx.x % 32;
     float top = warp_max(fabsf(x));
-    bool zero = !(top >= 1e-30f) || !is_finite(top);
+    bool odd = __any_sync(LAC__ALL, !is_finite(x)), zero = odd || !(top >= 1e-30f);
     int code = zero ? 0 : __float2int_rn(x * (127.0f / top));
     int sum = code;
     for (int bit = 8; bit > 0; bit /= 2)
         sum += __shfl_xor_sync(LAC__ALL, sum, bit);
     int other = __shfl_xor_sync(LAC__ALL, sum, 16);
-    float d = zero ? 0.0f : top / 127.0f;
+    float d = odd ? NAN : zero ? 0.0f : top / 127.0f;
     q[lane] = (int8_t)code;
     if (lane == 0)
-        *(float4 *)s =
-            make_float4(d, d * (float)(sum + other), d * (float)sum, d * (float)other);
+        *(float4 *)s = make_float4(d, d * (float)(sum + other), d * (float)sum, d * (float)other);
 }
 
 // Writes 32 values of a row, one a lane, in the forms that a panel has. `at` is the first column.
-LAC__DEVICE void panel_put32(const lac__cuda_panel &to, size_t row, unsigned cols, unsigned at, float x)
+LAC__DEVICE void panel_put32(const lac__cuda_panel &to, size_t row, unsigned cols, unsigned at,
+                             float x)
 {
     unsigned lane = threadIdx.x % 32;
     if (to.f && at + lane < cols)
@@ -204,9 +205,8 @@ LAC__DEVICE void page_store(uint8_t *page, unsigned wide, size_t at, float x)
 
 // One head of a row by one warp: bias, norm, RoPE. `in` is what the product gave, `x` is shared
 // memory of head_dim floats. Ends with the warp in step.
-LAC__DEVICE void head_finish(const lac__attention_args &a, const float *in,
-                             const lac__head_of &of, unsigned head, bool rotate, unsigned position,
-                             float *x)
+LAC__DEVICE void head_finish(const lac__attention_args &a, const float *in, const lac__head_of &of,
+                             unsigned head, bool rotate, unsigned position, float *x)
 {
     unsigned lane = threadIdx.x % 32, dim = a.head_dim;
     float squares = 0.0f;

@@ -2,9 +2,9 @@
 // the norm before and the residual or activation after it in the same kernel.
 //
 // A warp takes a group of eight rows, or a share of its columns: lane l holds row l mod 8 of every
-// fourth chunk, so all loads are whole 128-byte lines whatever the row's length, and what is left at
-// the end are two shuffles. Blocks walk over the groups, so the norm in front is done once a block
-// and not once a group. Per chunk (32 weights): one 16-byte load, eight dp4a a column.
+// fourth chunk, so all loads are whole 128-byte lines whatever the row's length, and what is left
+// at the end are two shuffles. Blocks walk over the groups, so the norm in front is done once a
+// block and not once a group. Per chunk (32 weights): one 16-byte load, eight dp4a a column.
 #include "weights.cuh"
 
 enum { UNDER_WAY = 4 }; // chunks a lane loads before it uses the first
@@ -51,7 +51,8 @@ LAC__DEVICE input prologue(const lac__product_args &a, const row_list &list, uns
     return {q, s, f, n};
 }
 
-template <int M> LAC__DEVICE input from_panel(const lac__product_args &a, unsigned first, unsigned n)
+template <int M>
+LAC__DEVICE input from_panel(const lac__product_args &a, unsigned first, unsigned n)
 {
     size_t at = (size_t)first * a.cols;
     return {a.x.q ? a.x.q + at : NULL, a.x.s ? a.x.s + at / 8 : NULL, a.x.f ? a.x.f + at : NULL, n};

@@ -1,5 +1,5 @@
-// Weights in layout D8 (args.h): where the planes of a group lie, and one chunk of a row as words of
-// signed bytes or as floats. All of it is decided at compile time by the type.
+// Weights in layout D8 (args.h): where the planes of a group lie, and one chunk of a row as words
+// of signed bytes or as floats. All of it is decided at compile time by the type.
 #ifndef LAC_KERNELS_CUDA_WEIGHTS_CUH
 #define LAC_KERNELS_CUDA_WEIGHTS_CUH
 
@@ -25,7 +25,7 @@ template <int T> struct weight_facts {
     static const bool five = T == W_Q5_0 || T == W_Q5_1 || T == W_Q5_K;
     static const bool six = T == W_Q6_K;
     static const bool super = T == W_Q4_K || T == W_Q5_K || T == W_Q6_K;
-    static const bool minimum = T == W_Q4_1 || T == W_Q5_1; // d and m side by side
+    static const bool minimum = T == W_Q4_1 || T == W_Q5_1;          // d and m side by side
     static const unsigned columns = quant ? 32 : T == W_F32 ? 4 : 8; // of a chunk
     // Bytes of a chunk and row in each plane.
     static const unsigned codes = T == W_Q8_0 ? 32 : 16;
@@ -92,7 +92,10 @@ template <int T> LAC__DEVICE void chunk_scales(unsigned scale, unsigned super, f
         return;
     }
     d = low_half(scale);
-    m = facts::minimum ? high_half(scale) : T == W_Q4_0 ? -8.0f * d : T == W_Q5_0 ? -16.0f * d : 0.0f;
+    m = facts::minimum ? high_half(scale)
+        : T == W_Q4_0  ? -8.0f * d
+        : T == W_Q5_0  ? -16.0f * d
+                       : 0.0f;
 }
 
 // Word i of the codes: columns 4i … 4i+3 and 16+4i … as bytes.
@@ -128,8 +131,8 @@ template <int T> LAC__DEVICE void chunk_open(const chunk_loads<T> &from, quant_c
     chunk_scales<T>(from.scale, from.super, to.d, to.m);
 }
 
-// One chunk times one column's block, in the order of the reference: acc = fma(d·dx, Σ code·q, acc),
-// then acc = fma(m, dx·Σq, acc).
+// One chunk times one column's block, in the order of the reference: acc = fma(d·dx, Σ code·q,
+// acc), then acc = fma(m, dx·Σq, acc).
 template <int T>
 LAC__DEVICE float chunk_dot(const quant_chunk &w, const int8_t *q, const float *s, float acc)
 {

@@ -6,5 +6,9 @@
 
 Suite *suite_emulator(void);
 Suite *suite_gemv(void);
+Suite *suite_gemm_cuda(void);
+Suite *suite_rows_cuda(void);
+Suite *suite_attention(void);
+Suite *suite_pick(void);
 
 #endif

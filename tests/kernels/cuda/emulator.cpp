@@ -232,9 +232,9 @@ void describe_deadlock()
                         "kernel %s, block (%u, %u, %u): deadlock: %u of %u threads ended",
                         run->kernel->name, b.x, b.y, b.z, run->ended, run->threads);
     if (barrier)
-        used += snprintf(run->error + used, LAC_EMU_ERROR - (size_t)used,
-                         ", %u wait at the barrier %s:%d", at_barrier, barrier->file,
-                         barrier->line);
+        used +=
+            snprintf(run->error + used, LAC_EMU_ERROR - (size_t)used,
+                     ", %u wait at the barrier %s:%d", at_barrier, barrier->file, barrier->line);
     if (lane && used < LAC_EMU_ERROR)
         snprintf(run->error + used, LAC_EMU_ERROR - (size_t)used,
                  ", %u wait in %s (one of them thread %u)", at_meeting, op_name(lane->op),
@@ -340,8 +340,9 @@ lac_emu_kernel::lac_emu_kernel(const char *name_, void (*call_)(const void *), s
 void lac_emu_fail(const char *format, ...)
 {
     const lac_emu_place &p = now->place;
-    int used = snprintf(run->error, LAC_EMU_ERROR, "kernel %s, block (%u, %u, %u), thread %u: ",
-                        run->kernel->name, p.block.x, p.block.y, p.block.z, now->number);
+    int used = snprintf(run->error, LAC_EMU_ERROR,
+                        "kernel %s, block (%u, %u, %u), thread %u: ", run->kernel->name, p.block.x,
+                        p.block.y, p.block.z, now->number);
     va_list args;
     va_start(args, format);
     vsnprintf(run->error + used, LAC_EMU_ERROR - (size_t)used, format, args);

@@ -62,7 +62,7 @@ extern const lac_emu_place *lac_emu_now; /* of the fiber that runs */
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __restrict__    __restrict
+#define __restrict__ __restrict
 
 /* ---- what the scheduler does ---- */
 
@@ -82,10 +82,10 @@ unsigned lac_emu_lane();
 void *lac_emu_shared(const void *place, size_t size);
 unsigned char *lac_emu_dynamic();
 
-#define __syncthreads()       ((void)lac_emu_sync(__FILE__, __LINE__, false))
-#define __syncthreads_or(p)   ((int)(lac_emu_sync(__FILE__, __LINE__, (p) != 0) != 0))
+#define __syncthreads()        ((void)lac_emu_sync(__FILE__, __LINE__, false))
+#define __syncthreads_or(p)    ((int)(lac_emu_sync(__FILE__, __LINE__, (p) != 0) != 0))
 #define __syncthreads_count(p) ((int)lac_emu_sync(__FILE__, __LINE__, (p) != 0))
-#define __threadfence()       ((void)0) /* memory is one for all fibers */
+#define __threadfence()        ((void)0) /* memory is one for all fibers */
 
 #define LAC__SHARED(type, name, ...)                                                               \
     static const char name##_place = 0;                                                            \
@@ -261,7 +261,8 @@ static inline unsigned short __half_as_ushort(__half h)
 {
     return h.bits;
 }
-/* A float holds sum and product of two halves exactly enough that rounding twice is rounding once. */
+/* A float holds sum and product of two halves exactly enough that rounding twice is rounding once.
+ */
 static inline __half __hadd(__half a, __half b)
 {
     return __float2half_rn(__half2float(a) + __half2float(b));
@@ -310,13 +311,12 @@ static inline unsigned lac__load_stream4(const void *p)
 }
 
 /* mma.sync.m16n8k32 of signed bytes: c += a × b. Fragments as in the PTX manual: lane 4g+t holds of
- * a rows g and g+8, columns 4t… and 16+4t…; of b column g, rows 4t… and 16+4t…; of c rows g and g+8,
- * columns 2t and 2t+1. */
+ * a rows g and g+8, columns 4t… and 16+4t…; of b column g, rows 4t… and 16+4t…; of c rows g and
+ * g+8, columns 2t and 2t+1. */
 static inline void lac__mma_s8(int c[4], const unsigned a[4], const unsigned b[2])
 {
     unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-    const unsigned char(*all)[EMU_VALUE] =
-        lac_emu_meet(EMU_MMA_S8, 0xffffffffu, mine, sizeof mine);
+    const unsigned char(*all)[EMU_VALUE] = lac_emu_meet(EMU_MMA_S8, 0xffffffffu, mine, sizeof mine);
     unsigned g = lac_emu_lane() / 4, t = lac_emu_lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         unsigned high = i / 2, column = 2 * t + i % 2;

@@ -7,6 +7,10 @@ int main(void)
 {
     SRunner *runner = srunner_create(suite_emulator());
     srunner_add_suite(runner, suite_gemv());
+    srunner_add_suite(runner, suite_gemm_cuda());
+    srunner_add_suite(runner, suite_rows_cuda());
+    srunner_add_suite(runner, suite_attention());
+    srunner_add_suite(runner, suite_pick());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -87,7 +87,8 @@ LAC__KERNEL(probe_warp, probe_args, 32, 1)
     a.out[64 + lane] = __shfl_down_sync(LAC__ALL, x, 4);
     a.out[96 + lane] = __shfl_up_sync(LAC__ALL, x, 4);
     a.out[128 + lane] = (float)__popc(__ballot_sync(LAC__ALL, x > 10.0f));
-    a.out[160 + lane] = (float)(__any_sync(LAC__ALL, x > 30.0f) + 2 * __all_sync(LAC__ALL, x > 0.0f));
+    a.out[160 + lane] =
+        (float)(__any_sync(LAC__ALL, x > 30.0f) + 2 * __all_sync(LAC__ALL, x > 0.0f));
     a.out[192 + lane] = -1.0f;
     if (lane % 2 == 0) // a part of the warp
         a.out[192 + lane] = __shfl_xor_sync(even, x, 2);

@@ -1,6 +1,6 @@
 /* The emulator itself: what right kernels give, in every order of threads, and that each flaw of a
- * kernel shows: a forgotten barrier as a wrong result in some order, a barrier that not all reach as
- * an error that names the kernel and the place. */
+ * kernel shows: a forgotten barrier as a wrong result in some order, a barrier that not all reach
+ * as an error that names the kernel and the place. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cuda_suites.h"
 #include "emulate.h"
 #include "probes.h"
-#include "cuda_suites.h"
 
 enum { SEEDS = 12 };
 
@@ -178,7 +178,7 @@ START_TEST(halves_round_like_the_device)
 {
     enum { N = 256 };
     float in[N], out[3 * N];
-    in[0] = 1.0f + 0x1p-11f; /* half way: down to even */
+    in[0] = 1.0f + 0x1p-11f;     /* half way: down to even */
     in[1] = 1.0f + 3 * 0x1p-11f; /* half way: up to even */
     in[2] = 65519.0f;
     in[3] = 65520.0f;

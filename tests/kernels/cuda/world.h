@@ -35,7 +35,7 @@ typedef struct {
     lac_type type;
     uint32_t rows, cols, groups, group_bytes;
     uint8_t *data;
-    float *dense; /* [rows][cols] */
+    float *dense;      /* [rows][cols] */
     lac_weight packed; /* for the reference */
 } world_matrix;
 void world_matrix_make(world_matrix *m, lac_type type, uint32_t rows, uint32_t cols,
