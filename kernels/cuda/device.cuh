@@ -53,7 +53,7 @@ static __device__ __forceinline__ void lac__mma_s8(int c[4], const unsigned a[4]
 
 #define LAC__DEVICE static __device__ __forceinline__
 
-enum { LAC__ALL = -1 }; // every lane of a warp
+static const unsigned LAC__ALL = 0xffffffffu; // every lane of a warp
 
 // ---- halves ----
 

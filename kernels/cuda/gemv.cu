@@ -7,7 +7,11 @@
 // block and not once a group. Per chunk (32 weights): one 16-byte load, eight dp4a a column.
 #include "weights.cuh"
 
-enum { UNDER_WAY = 4 }; // chunks a lane loads before it uses the first
+// Chunks a lane loads before it uses the first: as many as registers allow, fewer where more
+// columns take them.
+template <int M> struct under_way {
+    static const unsigned chunks = M <= 2 ? 4 : 2;
+};
 
 // ---- input ----
 
@@ -65,6 +69,7 @@ LAC__DEVICE void quant_share(const uint8_t *group, unsigned cols, unsigned begin
                              const input &x, float acc[M])
 {
     unsigned chunks = cols / 32, r = threadIdx.x % LAC__GROUP;
+    const unsigned UNDER_WAY = under_way<M>::chunks;
     chunk_loads<T> loads[UNDER_WAY];
     for (unsigned chunk = begin; chunk < chunks; chunk += step * UNDER_WAY) {
 #pragma unroll

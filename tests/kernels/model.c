@@ -259,6 +259,12 @@ static lac_op *layer_ops(engine *e, const model *m, lac_op *op, uint32_t l)
 
 void engine_open(engine *e, const model *m, lac_isa isa, uint32_t threads, lac_kv_type kv)
 {
+    engine_open_on(lac_cpu_backend(), e, m, isa, threads, kv);
+}
+
+void engine_open_on(const lac_backend_ops *api, engine *e, const model *m, lac_isa isa,
+                    uint32_t threads, lac_kv_type kv)
+{
     lac_error err = {0};
     lac_backend_options options = {.isa = isa,
                                    .threads = threads,
@@ -271,7 +277,7 @@ void engine_open(engine *e, const model *m, lac_isa isa, uint32_t threads, lac_k
                                    .ffn_max = FFN,
                                    .vocab = VOCAB,
                                    .context_max = CONTEXT};
-    *e = (engine){.api = lac_cpu_backend(), .pages = 4 * CONTEXT / LAC_KV_BLOCK};
+    *e = (engine){.api = api, .pages = 4 * CONTEXT / LAC_KV_BLOCK};
     ck_assert_msg(e->api->create(&options, &e->be, &err) == LAC_OK, "%s", err.text);
     for (uint32_t i = 0; i < WEIGHTS; i++)
         ck_assert_msg(e->api->weight_pack(e->be, m->w[i].type, m->w[i].rows, m->w[i].cols,

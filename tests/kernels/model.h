@@ -65,6 +65,9 @@ typedef struct {
 } engine;
 
 void engine_open(engine *e, const model *m, lac_isa isa, uint32_t threads, lac_kv_type kv);
+/* The same on another backend, whose KV memory the caller can write. */
+void engine_open_on(const lac_backend_ops *api, engine *e, const model *m, lac_isa isa,
+                    uint32_t threads, lac_kv_type kv);
 /* Adds the model's patch of a unit after the unit, for the rows of list `list`. */
 void engine_patch(engine *e, const model *m, uint32_t unit, uint32_t list);
 /* Fills every page with NaN, so that a token never written cannot go unseen. */

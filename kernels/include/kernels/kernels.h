@@ -56,6 +56,7 @@ typedef struct {
     uint32_t ffn_max;      /* FFN width, largest of all layers */
     uint32_t vocab;
     uint32_t context_max;
+    uint32_t device; /* CUDA: number of the device */
 } lac_backend_options;
 
 /* ---- operations ---- */
@@ -198,12 +199,22 @@ typedef struct {
     float logit;
 } lac_top_logit;
 
+/* How a backend that can draws a token itself: top-k, then top-p, then min-p, then the token at
+ * `unit` of what is left, in order of ids. */
+typedef struct {
+    double unit;             /* in [0, 1): lac_rng_draw() of seed, choice and position */
+    float temperature;       /* 0: the best token */
+    float top_p, min_p;      /* 1 and 0: off */
+    uint32_t top_k;          /* 0: off */
+} lac_sample;
+
 /* One row whose next-token distribution is wanted. */
 typedef struct {
     uint32_t row;
-    float *logits;       /* out: [vocab], or NULL when they are not wanted as a whole */
-    uint32_t best_token; /* out: lowest id among equals */
-    float best_logit;    /* out */
+    float *logits;            /* out: [vocab], or NULL when they are not wanted as a whole */
+    const lac_sample *sample; /* NULL: the best token. CUDA alone; the CPU backend ignores it */
+    uint32_t best_token;      /* out: lowest id among equals; CUDA, with `sample`: the token drawn */
+    float best_logit;         /* out: the largest */
     /* The best so many, up to LAC_TOP_LOGITS_MAX and the vocabulary; 0 = not wanted. out: descending,
      * equal ones by id. */
     uint32_t top_count;

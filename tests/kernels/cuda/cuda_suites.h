@@ -10,5 +10,6 @@ Suite *suite_gemm_cuda(void);
 Suite *suite_rows_cuda(void);
 Suite *suite_attention(void);
 Suite *suite_pick(void);
+Suite *suite_backend(void);
 
 #endif

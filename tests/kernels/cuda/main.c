@@ -11,6 +11,7 @@ int main(void)
     srunner_add_suite(runner, suite_rows_cuda());
     srunner_add_suite(runner, suite_attention());
     srunner_add_suite(runner, suite_pick());
+    srunner_add_suite(runner, suite_backend());
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

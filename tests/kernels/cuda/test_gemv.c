@@ -98,7 +98,7 @@ static void check(lac_type type, const shape *s, uint64_t seed)
     name_of(name, sizeof name, type, s->room);
     world_launch(name, s->blocks, (s->columns + s->room - 1) / s->room + 1, 1, LAC__GEMV_THREADS,
                  shared_bytes(type, s), seed, &a);
-    ck_assert_uint_eq(w.odd, 0);
+    ck_assert_uint_eq(*w.odd, 0);
     for (uint32_t i = 0; i < s->columns; i++) {
         uint32_t to = s->residual ? world_row(&w, 1, i) : i;
         for (uint32_t p = 0; p < 2; p++) {
@@ -233,11 +233,11 @@ START_TEST(not_finite_is_seen)
                            .out = out,
                            .stride = 8};
     world_launch("lac_gemv_q8_0_2", 1, 1, 1, LAC__GEMV_THREADS, 2 * 96, 7, &a);
-    ck_assert_uint_eq(w.odd, 0);
+    ck_assert_uint_eq(*w.odd, 0);
     float good = out[3];
     h[64 + 11] = INFINITY;
     world_launch("lac_gemv_q8_0_2", 1, 1, 1, LAC__GEMV_THREADS, 2 * 96, 7, &a);
-    ck_assert_uint_eq(w.odd, 1);
+    ck_assert_uint_eq(*w.odd, 1);
     ck_assert(out[3] == good);
     world_free();
 }

@@ -89,7 +89,7 @@ START_TEST(norms)
                                 .eps = 1e-5f};
             world_panel(&a.to, count, cols, form & 1, form & 2);
             world_launch("lac_norm", 7, 1, 1, LAC__ROW_THREADS, 0, c, &a);
-            ck_assert_uint_eq(w.odd, 0);
+            ck_assert_uint_eq(*w.odd, 0);
             for (uint32_t i = 0; i < count; i++) {
                 lac__kernels_scalar.norm(h + (size_t)world_row(&w, 1, i) * cols,
                                          a.weight ? weight : ones, cols, 1e-5f, want);
@@ -97,10 +97,10 @@ START_TEST(norms)
             }
             h[3 * cols] = NAN; /* a row outside the list */
             world_launch("lac_norm", 7, 1, 1, LAC__ROW_THREADS, 0, c, &a);
-            ck_assert_uint_eq(w.odd, 0);
+            ck_assert_uint_eq(*w.odd, 0);
             h[4 * cols + 5] = NAN;
             world_launch("lac_norm", 7, 1, 1, LAC__ROW_THREADS, 0, c, &a);
-            ck_assert_uint_eq(w.odd, 1);
+            ck_assert_uint_eq(*w.odd, 1);
             world_free();
         }
 }

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 
 #include "pack.h"
+#if defined(LAC_TEST_DEVICE)
+#include "device/device.h"
+#endif
 
 enum { ROOMS_MAX = 4096 };
 static void *rooms[ROOMS_MAX];
@@ -16,7 +19,11 @@ void *world_room(size_t bytes)
 {
     ck_assert_uint_lt(rooms_count, ROOMS_MAX);
     void *p = NULL;
+#if defined(LAC_TEST_DEVICE)
+    p = device_room(bytes ? bytes : 1);
+#else
     ck_assert_int_eq(posix_memalign(&p, 16, bytes ? bytes : 1), 0);
+#endif
     memset(p, 0xff, bytes);
     rooms[rooms_count++] = p;
     return p;
@@ -30,7 +37,11 @@ float *world_floats(size_t count)
 void world_free(void)
 {
     while (rooms_count > 0)
+#if defined(LAC_TEST_DEVICE)
+        device_room_free(rooms[--rooms_count]);
+#else
         free(rooms[--rooms_count]);
+#endif
 }
 
 /* ---- steps ---- */
@@ -61,6 +72,8 @@ uint32_t world_row(const world *w, uint32_t number, uint32_t i)
 void world_make(world *w, uint32_t rows, uint32_t lists_count)
 {
     *w = (world){.rows = rows};
+    w->odd = world_room(4);
+    *w->odd = 0;
     w->head = world_room(sizeof *w->head);
     *w->head = (lac__step_head){.decode_rows = rows, .split_tokens = 256};
     w->position = world_room(rows * 4);
@@ -83,7 +96,7 @@ void world_make(world *w, uint32_t rows, uint32_t lists_count)
                           .list_of = w->list_of,
                           .lists = w->lists,
                           .rows_max = rows,
-                          .odd = &w->odd};
+                          .odd = w->odd};
     for (uint32_t i = 0; i < rows; i++) {
         w->position[i] = 0;
         w->segment[i] = w->decode_row[i] = i;

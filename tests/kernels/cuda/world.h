@@ -9,7 +9,7 @@
 #include "args.h"
 #include "emulate.h"
 
-/* Memory that goes back with world_free. */
+/* Memory that goes back with world_free; on a device run, seen by both sides. */
 void *world_room(size_t bytes);
 float *world_floats(size_t count);
 void world_free(void);
@@ -20,7 +20,7 @@ typedef struct {
     lac__step_head *head;
     uint32_t *position, *segment, *tokens, *decode_row, *table_at, *table_stride, *list_of, *lists;
     lac__tile_item *tiles;
-    uint32_t odd, rows;
+    uint32_t *odd, rows;
 } world;
 
 /* `rows` rows, each a sequence of its own at position 0; room for `lists_count` lists, all of which
