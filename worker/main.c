@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "kernels/cuda.h"
 #include "link/link.h"
 
 enum { INCARNATION_HEX = 32 };
@@ -51,8 +52,8 @@ static const lac_option table[] = {
      .help = "Pipeline stages of the group"},
     {"tp", LAC_OPT_INT, FIELD(tp), .preset = "1", .low = 1, .high = LAC_RANKS_MAX, .value = "T",
      .help = "Tensor-parallel ranks of a stage"},
-    {"device", LAC_OPT_STRING, TEXT(device), .preset = "cpu", .value = "cpu",
-     .help = "Where the arithmetic runs"},
+    {"device", LAC_OPT_STRING, TEXT(device), .preset = "cpu", .value = "cpu|cuda:N",
+     .help = "Where the arithmetic runs: this machine's cores, or its Nth GPU"},
     {"isa", LAC_OPT_STRING, TEXT(isa), .preset = "auto", .value = "NAME",
      .help = "auto, reference, scalar, avx2, avxvnni or avx512"},
     {"threads", LAC_OPT_INT, FIELD(threads), .preset = "0", .low = 0, .high = 1024, .value = "N",
@@ -173,9 +174,14 @@ static lac_status options_check(options *o, lac_log_level *level, lac_isa *isa,
         return lac_fail(err, LAC_EINVAL, "%s is given without %s: keys need both",
                         o->key[0] != '\0' ? "key" : "server-key",
                         o->key[0] != '\0' ? "server-key" : "key");
-    if (strcmp(o->device, "cpu") != 0)
-        return lac_fail(err, LAC_EUNSUPPORTED, "device is \"%s\", this build serves cpu only",
-                        o->device);
+    uint32_t device;
+    bool cuda = strcmp(o->device, "cpu") != 0;
+    if (cuda && !lac_cuda_device_parse(o->device, &device))
+        return lac_fail(err, LAC_EINVAL, "device is \"%s\", allowed: cpu, cuda, cuda:N", o->device);
+    if (cuda && o->tp != 1)
+        return lac_fail(err, LAC_EUNSUPPORTED,
+                        "tp is %lld on %s: a GPU does not share layers with others (allowed: 1)",
+                        (long long)o->tp, o->device);
     if (o->pp * o->tp > LAC_RANKS_MAX)
         return lac_fail(err, LAC_EINVAL, "pp × tp is %lld × %lld, allowed: at most %d ranks",
                         (long long)o->pp, (long long)o->tp, LAC_RANKS_MAX);
@@ -264,6 +270,7 @@ int main(int argc, char **argv)
                    .threads = (uint32_t)o.threads,
                    .pin = o.pin,
                    .isa = isa,
+                   .device = o.device,
                    .context_max = (uint32_t)o.ctx_max,
                    .slots = (uint32_t)o.slots,
                    .kv_type = kv_type,

@@ -272,9 +272,9 @@ static lac_status vector_send(lac_backend *be, const lac_weight *w, lac_type typ
     if (!values)
         return lac_fail(err, LAC_ENOMEM, "vector of %u: no memory", w->cols);
     lac__dequantise(type, source, w->cols, values);
-    lac_status status = lac__cu_check(
-        be->cu, be->cu->to_device(w->data, values, (size_t)w->cols * 4, be->stream), "weights",
-        err);
+    lac_status status =
+        lac__cu_check(be->cu, be->cu->to_device(w->data, values, (size_t)w->cols * 4, be->stream),
+                      "weights", err);
     if (status == LAC_OK)
         status = lac__cuda_wait(be, err);
     free(values);
@@ -300,7 +300,8 @@ static lac_status cuda_weight_reserve(lac_backend *be, lac_type type, uint32_t r
                       .groups = (rows + 7) / 8,
                       .group_bytes = lac__cuda_group_bytes(type, cols)};
     w->bytes = w->vector ? (size_t)cols * 4 : w->groups * w->group_bytes;
-    lac_status status = lac__cu_check(be->cu, be->cu->mem_alloc(&w->data, w->bytes), "weights", err);
+    lac_status status =
+        lac__cu_check(be->cu, be->cu->mem_alloc(&w->data, w->bytes), "weights", err);
     if (status != LAC_OK) {
         free(w);
         return status;

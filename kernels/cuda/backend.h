@@ -18,6 +18,8 @@ enum {
     LAC__CUDA_PARTIAL = 16 << 20,   /* floats of split attention */
     LAC__PROLOGUE_ROWS = 4,         /* up to here blocks norm for themselves */
     LAC__PROLOGUE_BYTES = 96 << 10, /* of shared memory at most */
+    LAC__SHARED_PLAIN =
+        40 << 10,      /* dynamic shared memory that needs no leave: 48 KiB with the static */
     LAC__LIST_ALL = 0, /* numbers of row lists: all, the ones with logits, units, … */
     LAC__LIST_LOGITS = 1,
     LAC__LIST_UNITS = 2

@@ -10,7 +10,7 @@
 // Chunks a lane loads before it uses the first: as many as registers allow, fewer where more
 // columns take them.
 template <int M> struct under_way {
-    static const unsigned chunks = M <= 2 ? 4 : 2;
+    static const unsigned chunks = M <= 2 ? 4 : M <= 4 ? 2 : 1;
 };
 
 // ---- input ----

@@ -40,7 +40,7 @@ static lac__function *function_of(lac_backend *be, const char *name, lac_error *
         if (be->cu->function_get(&function, be->modules[m], name) != 0)
             continue;
         be->functions[be->functions_count] =
-            (lac__function){.name = name, .function = function, .shared = 48 << 10};
+            (lac__function){.name = name, .function = function, .shared = LAC__SHARED_PLAIN};
         return &be->functions[be->functions_count++];
     }
     be->failed = lac_fail(err, LAC_EINTERNAL, "cuda: there is no kernel %s", name);

@@ -399,10 +399,11 @@ static lac_status top_pick(lac_backend *be, lac_logit_row *row, uint32_t i, lac_
 {
     uint32_t vocab = be->options.vocab, wanted = min_u32(row->top_count, vocab), count = 0;
     const float *x = be->host_row;
-    lac_status status = lac__cu_check(be->cu,
-                                      be->cu->to_host(be->host_row, be->logits + (size_t)i * vocab * 4,
-                                                      (size_t)vocab * 4, be->stream),
-                                      "logits", err);
+    lac_status status =
+        lac__cu_check(be->cu,
+                      be->cu->to_host(be->host_row, be->logits + (size_t)i * vocab * 4,
+                                      (size_t)vocab * 4, be->stream),
+                      "logits", err);
     if (status == LAC_OK)
         status = lac__cuda_wait(be, err);
     for (uint32_t k = 0; k < vocab && status == LAC_OK; k++) {

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "engine/trace.h"
+#include "kernels/cuda.h"
 #include "parts.h"
 
 /* ---- sizes ---- */
@@ -94,6 +95,12 @@ static lac_status backend_open(lac_engine *e, const lac_engine_options *o, lac_e
         options.ffn_max = part.ffn > options.ffn_max ? part.ffn : options.ffn_max;
     }
     e->table = lac_cpu_backend();
+    if (o->device && strcmp(o->device, "cpu") != 0) {
+        if (!lac_cuda_device_parse(o->device, &options.device))
+            return lac_fail(err, LAC_EINVAL, "device is \"%.32s\", allowed: cpu, cuda, cuda:N",
+                            o->device);
+        e->table = lac_cuda_backend();
+    }
     return e->table->create(&options, &e->backend, err);
 }
 

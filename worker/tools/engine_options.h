@@ -8,7 +8,7 @@
 #include "tools.h"
 
 typedef struct {
-    char model[4096], isa[16];
+    char model[4096], isa[16], device[16];
     int64_t threads, ctx, kv_mem;
     int64_t pp, tp;
     bool pin, keep_zeroed;
@@ -36,6 +36,8 @@ typedef struct {
                      "bind each thread to a core"),                                                \
         LAC_TOOL_ROW(type, engine.isa, "isa", LAC_OPT_STRING, "NAME", "auto", 0, 0,                \
                      "auto, reference (float32), scalar, avx2, avxvnni or avx512"),                \
+        LAC_TOOL_ROW(type, engine.device, "device", LAC_OPT_STRING, "cpu|cuda:N", "cpu", 0, 0,     \
+                     "where the arithmetic runs: this machine's cores, or its Nth GPU"),           \
         LAC_TOOL_ROW(type, engine.ctx, "ctx", LAC_OPT_INT, "TOKENS", "0", 0, LAC_CONTEXT_MAX,      \
                      "longest sequence; 0 = the model's own"),                                     \
         LAC_TOOL_ROW(type, engine.mask, "mask", LAC_OPT_STRING, "UNITS", NULL, 0, 0,               \

@@ -64,6 +64,7 @@ static void feed(pair *p, const uint32_t *rows)
     static float a[SEQUENCES][VOCAB], b[SEQUENCES][VOCAB];
     lac_segment segments[SEQUENCES];
     lac_logit_row wanted[2][SEQUENCES];
+    lac_top_logit top[SEQUENCES][4];
     uint32_t tokens[128], total = 0, used = 0;
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         if (rows[s] == 0)
@@ -76,7 +77,8 @@ static void feed(pair *p, const uint32_t *rows)
         for (uint32_t i = 0; i < rows[s]; i++, p->length[s]++)
             tokens[total++] = (p->length[s] * 37 + s * 101) % VOCAB;
         wanted[0][used] = (lac_logit_row){.row = total - 1, .logits = a[used]};
-        wanted[1][used] = (lac_logit_row){.row = total - 1, .logits = b[used]};
+        wanted[1][used] = (lac_logit_row){
+            .row = total - 1, .logits = b[used], .top_count = used % 3 * 2, .top = top[used]};
         used++;
     }
     for (int which = 0; which < 2; which++) {
@@ -98,6 +100,14 @@ static void feed(pair *p, const uint32_t *rows)
             ck_assert(b[i][k] <= wanted[1][i].best_logit);
         }
         ck_assert(b[i][wanted[1][i].best_token] == wanted[1][i].best_logit);
+        for (uint32_t k = 0; k < wanted[1][i].top_count; k++) {
+            uint32_t above = 0;
+            for (uint32_t j = 0; j < VOCAB; j++)
+                above += b[i][j] > top[i][k].logit ||
+                         (b[i][j] == top[i][k].logit && j < top[i][k].token);
+            ck_assert_uint_eq(above, k);
+            ck_assert(b[i][top[i][k].token] == top[i][k].logit);
+        }
         p->worst = off / size > p->worst ? off / size : p->worst;
         ck_assert_msg(off <= 0.02 * size, "segment %u of %u rows: off by %g of %g", i, total, off,
                       size);
@@ -194,7 +204,7 @@ START_TEST(tokens_are_drawn_on_the_device)
         lac_sample sample = {
             .unit = i / 8.0 + 0.06, .temperature = 2.0f, .top_p = 1.0f, .top_k = 50};
         lac_logit_row wanted = {.row = 0, .logits = logits, .sample = &sample};
-        lac_batch batch = {1, &token, 1, &segment, 1, &wanted, NULL, NULL, NULL, NULL};
+        lac_batch batch = {1, &token, 1, &segment, 1, &wanted, NULL, NULL, NULL, NULL, NULL};
         must(&p.cuda, &batch);
         uint32_t above = 0;
         for (uint32_t k = 0; k < VOCAB; k++)
@@ -231,8 +241,10 @@ START_TEST(every_failure_is_an_error)
         lac_status status = e.api->create(&o, &e.be, &err);
         lac_weight *w[3] = {NULL};
         if (status == LAC_OK)
-            status =
-                e.api->weight_pack(e.be, LAC_TYPE_Q4_1, VOCAB, HIDDEN, m.w[0].bytes, &w[0], &err);
+            status = e.api->weight_reserve(e.be, LAC_TYPE_Q4_1, VOCAB, HIDDEN, &w[0], &err);
+        for (uint32_t r = 0; status == LAC_OK && r < VOCAB; r += 64)
+            e.api->weight_fill(e.be, w[0], LAC_TYPE_Q4_1, r, VOCAB - r < 64 ? VOCAB - r : 64,
+                               m.w[0].bytes + r * row_bytes(LAC_TYPE_Q4_1, HIDDEN));
         if (status == LAC_OK)
             status = e.api->weight_pack(e.be, LAC_TYPE_F32, 1, HIDDEN, m.w[WEIGHTS - 1].bytes,
                                         &w[1], &err);
@@ -243,7 +255,8 @@ START_TEST(every_failure_is_an_error)
         for (uint32_t step = 0; step < 2 && status == LAC_OK; step++) {
             lac_segment segment = {0, 1 + step, 0, table, 1};
             lac_logit_row wanted = {.row = step};
-            lac_batch batch = {1 + step, tokens, 1, &segment, 1, &wanted, NULL, NULL, NULL, NULL};
+            lac_batch batch = {1 + step, tokens, 1,    &segment, 1,   &wanted,
+                               NULL,     NULL,   NULL, NULL,     NULL};
             status = e.api->run(e.be, ops, 2, &batch, &err);
         }
         bool done = status == LAC_OK;

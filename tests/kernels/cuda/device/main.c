@@ -66,7 +66,7 @@ bool lac_emu_run(const lac_emu_launch *l, const void *args, char error[LAC_EMU_E
         snprintf(error, LAC_EMU_ERROR, "there is no kernel %s", l->kernel);
         return false;
     }
-    int result = l->shared > 48u << 10
+    int result = l->shared > 40u << 10
                      ? cu->function_set(function, LAC__CU_FUNCTION_SHARED, (int)l->shared)
                      : 0;
     if (result == 0)

@@ -52,6 +52,7 @@ typedef struct {
     uint32_t threads;       /* 0 = cores this process may use */
     bool pin;
     lac_isa isa;
+    const char *device;     /* NULL or "cpu", "cuda", "cuda:N"; read by create alone */
     uint32_t context_max;   /* 0 = the model's own */
     uint32_t slots;         /* sequences at once, 1 … LAC_SLOTS_MAX; 0 = 16 */
     uint32_t queue_max;     /* sequences waiting for a slot or pages; 0 = 64 */
