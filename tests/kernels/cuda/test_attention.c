@@ -231,7 +231,7 @@ static void expect(scene *s)
                                         .scale = 0.3f,
                                         .softcap = p->softcap,
                                         .window = p->window,
-                                        .f32 = p->wide,
+                                        .kv_type = p->wide ? LAC_KV_F32 : LAC_KV_F16,
                                         .region = s->before,
                                         .page_bytes = s->page_bytes,
                                         .head_offset = (size_t)h * 64 * p->dim * (p->wide ? 4 : 2),

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "../cuda_suites.h"
-#include "../driver.h"
+#include "driver.h"
 #include "../emulate.h"
 #include "device.h"
 
