@@ -240,7 +240,8 @@ template <int T, int M> LAC__DEVICE void gemv(const lac__product_args &a)
         walk_rows<T, M>(a, list, first, x);
 }
 
-#define GEMV(name, T)                                                                              \
+// `eight`: blocks a processor with eight columns; two types need more registers than two leave.
+#define GEMV(name, T, eight)                                                                       \
     LAC__KERNEL(lac_gemv_##name##_1, lac__product_args, LAC__GEMV_THREADS, 3)                      \
     {                                                                                              \
         gemv<T, 1>(a);                                                                             \
@@ -253,19 +254,19 @@ template <int T, int M> LAC__DEVICE void gemv(const lac__product_args &a)
     {                                                                                              \
         gemv<T, 4>(a);                                                                             \
     }                                                                                              \
-    LAC__KERNEL(lac_gemv_##name##_8, lac__product_args, LAC__GEMV_THREADS, 2)                      \
+    LAC__KERNEL(lac_gemv_##name##_8, lac__product_args, LAC__GEMV_THREADS, eight)                  \
     {                                                                                              \
         gemv<T, 8>(a);                                                                             \
     }
 
-GEMV(f32, W_F32)
-GEMV(f16, W_F16)
-GEMV(bf16, W_BF16)
-GEMV(q4_0, W_Q4_0)
-GEMV(q4_1, W_Q4_1)
-GEMV(q5_0, W_Q5_0)
-GEMV(q5_1, W_Q5_1)
-GEMV(q8_0, W_Q8_0)
-GEMV(q4_k, W_Q4_K)
-GEMV(q5_k, W_Q5_K)
-GEMV(q6_k, W_Q6_K)
+GEMV(f32, W_F32, 2)
+GEMV(f16, W_F16, 2)
+GEMV(bf16, W_BF16, 2)
+GEMV(q4_0, W_Q4_0, 2)
+GEMV(q4_1, W_Q4_1, 2)
+GEMV(q5_0, W_Q5_0, 2)
+GEMV(q5_1, W_Q5_1, 2)
+GEMV(q8_0, W_Q8_0, 1)
+GEMV(q4_k, W_Q4_K, 2)
+GEMV(q5_k, W_Q5_K, 2)
+GEMV(q6_k, W_Q6_K, 1)
