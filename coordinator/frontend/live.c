@@ -21,7 +21,8 @@ static bool local(const lac__conn *conn)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *host = conn->request.host;
-    if (!conn->frontend->loopback)
+    /* The page's own questions carry no Origin; those of other pages do, whatever CORS allows. */
+    if (!conn->frontend->loopback || *conn->request.origin)
         return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i]);

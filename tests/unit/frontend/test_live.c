@@ -110,6 +110,10 @@ START_TEST(test_only_from_here)
         ck_assert_int_eq(status_of(&h, "/", cases[i].host), cases[i].status);
         ck_assert_int_eq(status_of(&h, "/live.json", cases[i].host), cases[i].status);
     }
+    reply r;
+    get(&h, "/live.json", "localhost", "Origin: https://evil.example\r\n", &r);
+    ck_assert_int_eq(r.status, 403);
+    reply_free(&r);
     /* Others are not asked for it. */
     ck_assert_int_eq(status_of(&h, "/livez", "evil.example"), 200);
     ck_assert_int_eq(status_of(&h, "/live/x", "localhost"), 404);
