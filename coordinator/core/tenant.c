@@ -61,7 +61,9 @@ lac__tenant *lac__tenant_find(lac_core *core, const char *name)
     lac__tenant *t = NULL;
     if (!name)
         name = "";
-    size_t length = strnlen(name, LAC_NAME_MAX);
+    size_t length = strlen(name);
+    if (length > LAC_NAME_MAX)
+        length = LAC_NAME_MAX;
     HASH_FIND(hh, core->tenants, name, length, t);
     if (t || (HASH_COUNT(core->tenants) >= LAC_TENANTS_MAX && !make_room(core)))
         return t;

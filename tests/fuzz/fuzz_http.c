@@ -36,7 +36,10 @@ static void on_emit(void *arg, const lac_msg *msg)
     answer.body.done.finish = LAC_FINISH_STOP;
     if (++refuse % 3 == 0) {
         answer.envelope.type = LAC_MSG_REFUSED;
-        answer.body.refused = (lac_refused){.stream = stream, .status = LAC_BUSY};
+        answer.body.refused = (lac_refused){.stream = stream,
+                                            .status = LAC_BUSY,
+                                            .cause = LAC_CAUSE_QUOTA,
+                                            .quota = {.tokens_limit = 1}};
     } else {
         deliver_tokens(stream);
     }
@@ -61,6 +64,14 @@ static bool on_health(void *arg, lac_buf *out)
     return true;
 }
 
+static lac_status on_feedback(void *arg, const char *tenant, uint64_t request, bool good,
+                              lac_error *err)
+{
+    (void)arg, (void)tenant;
+    return good ? LAC_OK
+                : lac_fail(err, LAC_ENOTFOUND, "request %llu", (unsigned long long)request);
+}
+
 static void start(void)
 {
     lac_frontend_options options = {.host = "127.0.0.1", .body_max = BODY_MAX};
@@ -70,7 +81,8 @@ static void start(void)
                                 .models = on_list,
                                 .metrics = on_list,
                                 .status = on_list,
-                                .health = on_health};
+                                .health = on_health,
+                                .feedback = on_feedback};
     uv_loop_init(&loop);
     metrics = lac_metrics_create(256);
     lac_status status = lac_frontend_create(&loop, &options, &hooks, metrics, &frontend, NULL);

@@ -198,6 +198,16 @@ static void on_status(void *arg, lac_buf *out)
     lac_buf_text(out, "{\"state\":1}");
 }
 
+/* Request 1 was judged already, 2 is nobody's. */
+static lac_status on_feedback(void *arg, const char *tenant, uint64_t request, bool good,
+                              lac_error *err)
+{
+    (void)arg, (void)good, (void)tenant;
+    if (request == 1)
+        return lac_fail(err, LAC_EEXIST, "request 1 was judged already");
+    return request == 2 ? lac_fail(err, LAC_ENOTFOUND, "request 2 is not yours") : LAC_OK;
+}
+
 /* ---- life ---- */
 
 static void on_done(void *arg)
@@ -222,7 +232,8 @@ void harness_start(harness *h, const lac_frontend_options *options)
                                 .models = on_models,
                                 .metrics = on_metrics,
                                 .status = on_status,
-                                .health = on_health};
+                                .health = on_health,
+                                .feedback = on_feedback};
     lac_error err;
     lac_status status = lac_frontend_create(&h->loop, options ? options : &own, &hooks, h->metrics,
                                             &h->frontend, &err);

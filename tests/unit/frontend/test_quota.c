@@ -106,9 +106,33 @@ START_TEST(feedback_is_read)
 }
 END_TEST
 
+START_TEST(feedback_has_its_statuses)
+{
+    static const struct {
+        const char *body;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"{\"request\":\"7\",\"rating\":\"good\"}", 200, "\"request\":\"7\",\"rating\":\"good\""},
+        {"{\"request\":1,\"rating\":\"bad\"}", 409, "judged already"},
+        {"{\"request\":2,\"rating\":\"bad\"}", 404, "not yours"},
+        {"{\"request\":2}", 400, "rating"}};
+    harness h;
+    harness_start(&h, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply r;
+        post(&h, "/v1/feedback", cases[i].body, &r);
+        ck_assert_int_eq(r.status, cases[i].status);
+        ck_assert_msg(strstr(r.body.data, cases[i].says) != NULL, "%s", r.body.data);
+        reply_free(&r);
+    }
+    harness_stop(&h);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {quotas_are_header_lines, service_tiers_are_read, feedback_is_read,
-                                  NULL};
+                                  feedback_has_its_statuses, NULL};
     return run_suite("frontend_quota", tests);
 }
