@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A coordinator alone: its metrics read strictly, the page, health in three answers, generated files.
 
-Usage: test_sight.py COORDINATOR SOURCE_TREE"""
+Usage: test_sight.py COORDINATOR SOURCE_TREE SIM_REPLAY"""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-PROGRAM, TREE = sys.argv[1], Path(sys.argv[2])
+PROGRAM, TREE, REPLAY = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 sys.path[:0] = [str(TREE / "ops"), str(Path(__file__).parent)]
 import exposition  # noqa: E402
 import metrics  # noqa: E402
@@ -129,6 +130,32 @@ class Alone(unittest.TestCase):
         self.assertEqual(status, 200)
         self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
         self.assertEqual(text, (TREE / "coordinator/frontend/live.html").read_text())
+
+
+class Crash(unittest.TestCase):
+    """A coordinator that dies leaves a recording that gives the same actions again."""
+
+    def crash(self, number):
+        coordinator = Coordinator()
+        try:
+            coordinator.get("/v1/models")
+            coordinator.child.send_signal(number)
+            self.assertEqual(coordinator.child.wait(20), -number)
+            path = Path(coordinator.folder.name) / "flight.crash"
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            done = subprocess.run([REPLAY, str(path)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("gave the same actions", done.stdout)
+        finally:
+            coordinator.child.stdout.close()
+            coordinator.log.close()
+            coordinator.folder.cleanup()
+
+    def test_invalid_access(self):
+        self.crash(signal.SIGSEGV)
+
+    def test_assertion(self):
+        self.crash(signal.SIGABRT)
 
 
 class Generated(unittest.TestCase):
