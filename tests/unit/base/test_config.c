@@ -260,6 +260,62 @@ START_TEST(the_sample_file_sets_the_presets)
 }
 END_TEST
 
+/* ---- sections ---- */
+
+static char seen[256];
+
+static lac_status note_section(void *arg, const char *section, const void *fields, lac_error *error)
+{
+    const options *o = fields;
+    size_t used = strlen(seen);
+    (void)arg;
+    snprintf(seen + used, sizeof seen - used, "%s:%s:%d:%d;", section, o->name, (int)o->port,
+             o->loud);
+    return strcmp(section, "no") ? LAC_OK : lac_fail(error, LAC_EEXIST, "not that one");
+}
+
+static lac_status sections(const char *text)
+{
+    seen[0] = 0;
+    err.text[0] = '\0';
+    return lac_config_sections(table, COUNT, sizeof(options), file_with(text), note_section, NULL,
+                               &err);
+}
+
+START_TEST(sections_are_filled_one_by_one)
+{
+    ck_assert_msg(
+        sections("[a]\nname = x\nhttp-port = 7\n[empty]\n; only words\n[*]\nloud = on\n") == LAC_OK,
+        "%s", err.text);
+    ck_assert_str_eq(seen, "a:x:7:0;*:preset:80:1;");
+    ck_assert_int_eq(sections(""), LAC_OK);
+    ck_assert_str_eq(seen, "");
+}
+END_TEST
+
+START_TEST(wrong_sections_are_named)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"name = x\n[a]\n", "line 1: name stands before the first [NAME]"},
+        {"[a]\nhue = red\n", "line 2: option \"hue\" is not known"},
+        {"[a]\nname = x\nname = y\n", "line 3: name is given twice"},
+        {"[a]\nhttp-port = 70000\n", "line 2: http-port is 70000, allowed 0 to 65535"},
+        {"[a]\nname\n", "line 2"},
+        {"[no]\nname = x\n", "section [no]: not that one"},
+        {"[aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffff]\nname = x\n", "too long"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_int_ne(sections(bad[i].text), LAC_OK);
+        ck_assert_msg(strstr(err.text, bad[i].says) != NULL, "%zu: %s", i, err.text);
+    }
+    ck_assert_int_eq(lac_config_sections(table, COUNT, sizeof(options), "/nonexistent/f",
+                                         note_section, NULL, &err),
+                     LAC_EIO);
+}
+END_TEST
+
 Suite *suite_config(void)
 {
     Suite *suite = suite_create("config");
@@ -274,6 +330,8 @@ Suite *suite_config(void)
     tcase_add_test(tc, wrong_files_are_named_with_the_line);
     tcase_add_test(tc, help_names_every_option_once);
     tcase_add_test(tc, the_sample_file_sets_the_presets);
+    tcase_add_test(tc, sections_are_filled_one_by_one);
+    tcase_add_test(tc, wrong_sections_are_named);
     suite_add_tcase(suite, tc);
     return suite;
 }
