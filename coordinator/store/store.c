@@ -1,8 +1,5 @@
-/* The store as the loop sees it, and its thread: calls in, groups of them through one commit, calls
- * back. Owns the lock that keeps other processes out, and what happens when the disk refuses. Must
- * not know tables. Each field of lac_store says which thread it belongs to. */
-#include "store/store.h"
-
+/* The store as the loop sees it: calls in, calls back, life. Owns the lock that keeps other
+ * processes out. Must not know tables, nor what the thread does with a call. Loop thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,90 +7,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/log.h"
-#include "ops.h"
+#include "thread.h"
 
 enum {
-    SAMPLES_MAX = 128,
-    PROBE_BYTES = 1 << 20,
     NFS_MAGIC = 0x6969,
     SMB_MAGIC = 0x517b,
 };
 static const unsigned cifs_magic = 0xff534d42u, smb2_magic = 0xfe534d42u;
 static const uint64_t bytes_default = UINT64_C(4) << 30;
 static const int64_t retention_default_ms = INT64_C(7) * 86400 * 1000;
-
-/* What the thread counts for the loop to show. */
-typedef struct {
-    double commit_s[SAMPLES_MAX];
-    uint32_t commits, calls, failures, ended[LAC_ITEM_STATES];
-    int64_t jobs, waiting, running; /* live jobs and their items */
-} stats;
-
-struct lac_store {
-    /* Set at the start. */
-    lac_store_options options;
-    char path[LAC_ENDPOINT_MAX + 16];
-    int lock_fd;
-    uv_thread_t thread;
-    /* The loop's. */
-    uv_async_t async;
-    bool writable, closing;
-    uint32_t live;
-    lac_metric *commit, *calls, *failures, *jobs, *waiting, *running, *writable_metric;
-    lac_metric *ended[LAC_ITEM_STATES];
-    /* Both, under the lock. */
-    uv_mutex_t lock;
-    uv_cond_t wake;
-    lac_store_call *in_first, *in_last, *out_first, *out_last;
-    uint32_t waiting_calls;
-    uint64_t waiting_bytes;
-    bool stop, changed, refuses;
-    stats stats;
-    /* The thread's. */
-    lac__db db; /* handle NULL: it could not be opened again */
-    uint64_t tick_ms, probe_ms;
-};
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static lac__ops ops_now(const lac_store *store)
-{
-    return (lac__ops){.epoch = store->options.epoch,
-                      .now_ms = wall_ms(),
-                      .retention_ms = store->options.retention_ms};
-}
-
-/* ---- kinds of calls ---- */
-
-static const struct {
-    bool writes, grows; /* grows: takes new work in, or gives it out */
-    void (*run)(lac__db *db, const lac__ops *ops, lac_store_call *call);
-} kinds[] = {
-    [LAC_STORE_SUBMIT] = {true, true, lac__op_submit},
-    [LAC_STORE_CANCEL] = {true, false, lac__op_cancel},
-    [LAC_STORE_CLAIM] = {true, true, lac__op_claim},
-    [LAC_STORE_END] = {true, false, lac__op_end},
-    [LAC_STORE_HIDE] = {true, false, lac__op_hide},
-    [LAC_STORE_FILE_PUT] = {true, true, lac__op_file_put},
-    [LAC_STORE_FILE_DELETE] = {true, false, lac__op_file_delete},
-    [LAC_STORE_FILE_GET] = {false, false, lac__op_file_get},
-    [LAC_STORE_FILE_LIST] = {false, false, lac__op_file_list},
-    [LAC_STORE_SHOW] = {false, false, lac__op_show},
-    [LAC_STORE_LIST] = {false, false, lac__op_list},
-    [LAC_STORE_STOPPING] = {false, false, lac__op_stopping},
-    [LAC_STORE_RESULTS] = {false, false, lac__op_results},
-};
 
 static uint64_t bytes_of(const lac_store_call *call)
 {
@@ -103,7 +29,7 @@ static uint64_t bytes_of(const lac_store_call *call)
     return bytes;
 }
 
-static void results_clear(lac_store_call *call)
+void lac_store_call_free(lac_store_call *call)
 {
     lac_arena_destroy(&call->memory);
     call->error = (lac_error){0};
@@ -115,268 +41,9 @@ static void results_clear(lac_store_call *call)
     call->files = NULL;
 }
 
-void lac_store_call_free(lac_store_call *call)
-{
-    results_clear(call);
-}
-
-/* ---- the thread: when the disk refuses ---- */
-
-static void count_failure(lac_store *store)
-{
-    uv_mutex_lock(&store->lock);
-    store->stats.failures++;
-    uv_mutex_unlock(&store->lock);
-}
-
-static void set_refuses(lac_store *store, bool refuses)
-{
-    uv_mutex_lock(&store->lock);
-    store->refuses = refuses;
-    store->changed |= !refuses;
-    uv_mutex_unlock(&store->lock);
-    uv_async_send(&store->async);
-}
-
-static bool reopen(lac_store *store)
-{
-    lac_error err = {0};
-    lac__db_close(&store->db);
-    return lac__db_open(&store->db, store->path, store->options.bytes_max, &err) == LAC_OK;
-}
-
-/* A write failed and is undone. After an error of the device nothing that the connection believes
- * is sure any more: what is really on disk is read anew. */
-static void trouble(lac_store *store)
-{
-    int failed = store->db.failed;
-    if (!store->refuses) {
-        lac_error_log("%s: %s (%d): jobs are read-only until the disk takes writes again",
-                      store->path, store->db.why, failed);
-        store->probe_ms = lac_now_ms() + LAC_STORE_PROBE_MS;
-        set_refuses(store, true);
-    }
-    count_failure(store);
-    lac__rollback(&store->db);
-    if ((failed & 0xff) != SQLITE_FULL)
-        reopen(store);
-}
-
-/* Is there room again? Asked with a real write of a size that a job may need. */
-static void probe(lac_store *store)
-{
-    uint64_t now = lac_now_ms();
-    if (!store->refuses || now < store->probe_ms)
-        return;
-    store->probe_ms = now + LAC_STORE_PROBE_MS;
-    lac__db *db = &store->db;
-    if (!db->handle && !reopen(store))
-        return;
-    bool good = lac__begin(db);
-    lac__run(db, "INSERT INTO probe VALUES(zeroblob(?))", "i", (int64_t)PROBE_BYTES);
-    good = good && !db->failed && lac__commit(db) && lac__begin(db);
-    lac__run(db, "DELETE FROM probe", "");
-    good = good && !db->failed && lac__commit(db);
-    if (good) {
-        lac_info("%s: the disk takes writes again", store->path);
-        set_refuses(store, false);
-        return;
-    }
-    int failed = db->failed;
-    lac__rollback(db);
-    if ((failed & 0xff) != SQLITE_FULL)
-        reopen(store);
-}
-
-/* ---- the thread: groups ---- */
-
-/* One call's writes are undone without those of the others when it fails for its own reasons. */
-static void run_write(lac_store *store, const lac__ops *ops, lac_store_call *call)
-{
-    lac__db *db = &store->db;
-    lac__run(db, "SAVEPOINT one", "");
-    kinds[call->kind].run(db, ops, call);
-    if (call->error.status)
-        lac__run(db, "ROLLBACK TO one", "");
-    lac__run(db, "RELEASE one", "");
-}
-
-static bool may_write(lac_store *store, const lac_store_call *call)
-{
-    return kinds[call->kind].writes && !(store->refuses && kinds[call->kind].grows);
-}
-
-/* Those of [first, end) in one transaction; false when the disk refused, and nothing is done. */
-static bool commit_calls(lac_store *store, lac_store_call *first, const lac_store_call *end)
-{
-    lac__ops ops = ops_now(store);
-    lac__db *db = &store->db;
-    uint64_t begun = lac_now_ns();
-    uint32_t calls = 0;
-    if (!lac__begin(db))
-        return false;
-    for (lac_store_call *call = first; call != end; call = call->link)
-        if (may_write(store, call)) {
-            run_write(store, &ops, call);
-            calls++;
-        }
-    if (db->failed || !lac__commit(db))
-        return false;
-    uv_mutex_lock(&store->lock);
-    if (store->stats.commits < SAMPLES_MAX)
-        store->stats.commit_s[store->stats.commits++] = (double)(lac_now_ns() - begun) / 1e9;
-    store->stats.calls += calls;
-    for (lac_store_call *call = first; call != end; call = call->link) {
-        if (call->kind == LAC_STORE_END && !call->error.status)
-            store->stats.ended[call->end.state]++;
-        store->changed |= call->kind == LAC_STORE_SUBMIT || call->kind == LAC_STORE_CANCEL;
-    }
-    uv_mutex_unlock(&store->lock);
-    return true;
-}
-
-/* Each by itself, so that one that is too large for what is left does not stop the others. */
-static void commit_each(lac_store *store, lac_store_call *group)
-{
-    for (lac_store_call *call = group; call; call = call->link) {
-        if (!kinds[call->kind].writes)
-            continue;
-        results_clear(call);
-        if (!store->db.handle || !may_write(store, call)) {
-            lac_fail(&call->error, LAC_EIO, "the disk of the job store is full or refuses writes");
-        } else if (!commit_calls(store, call, call->link)) {
-            results_clear(call);
-            lac__db_error(&store->db, &call->error);
-            trouble(store);
-        }
-    }
-}
-
-static void work(lac_store *store, lac_store_call *group)
-{
-    bool writes = false;
-    for (lac_store_call *call = group; call; call = call->link) {
-        if (!kinds[call->kind].writes)
-            continue;
-        if (!store->db.handle || !may_write(store, call))
-            lac_fail(&call->error, LAC_EIO, "the disk of the job store is full or refuses writes");
-        else
-            writes = true;
-    }
-    if (writes && !commit_calls(store, group, NULL)) {
-        trouble(store);
-        commit_each(store, group);
-    }
-    /* After the commit: what is read is on disk. */
-    lac__ops ops = ops_now(store);
-    for (lac_store_call *call = group; call; call = call->link) {
-        if (kinds[call->kind].writes)
-            continue;
-        if (store->db.handle)
-            kinds[call->kind].run(&store->db, &ops, call);
-        if (!store->db.handle || store->db.failed) {
-            results_clear(call);
-            lac_fail(&call->error, LAC_EIO, "the job store cannot be read: %s", store->db.why);
-            lac__rollback(&store->db);
-        }
-    }
-}
-
-static void tick(lac_store *store)
-{
-    uint64_t now = lac_now_ms();
-    lac__db *db = &store->db;
-    probe(store);
-    if (now < store->tick_ms || !db->handle)
-        return;
-    store->tick_ms = now + LAC_STORE_TICK_MS;
-    lac__ops ops = ops_now(store);
-    bool changed = false;
-    if (!store->refuses && lac__op_tick_due(db, &ops)) {
-        changed = lac__begin(db) && lac__op_tick(db, &ops);
-        if (db->failed || !lac__commit(db))
-            trouble(store);
-    }
-    stats s = {0};
-    sqlite3_stmt *live = lac__query(db,
-                                    "SELECT count(*), sum(total - next + returned), sum(running)"
-                                    " FROM job WHERE state < 4",
-                                    "");
-    if (lac__row(db, live)) {
-        s.jobs = sqlite3_column_int64(live, 0);
-        s.waiting = sqlite3_column_int64(live, 1);
-        s.running = sqlite3_column_int64(live, 2);
-        lac__done(live);
-    }
-    if (db->failed)
-        lac__rollback(db);
-    uv_mutex_lock(&store->lock);
-    changed |= store->stats.jobs != s.jobs || store->stats.waiting != s.waiting ||
-               store->stats.running != s.running;
-    store->stats.jobs = s.jobs;
-    store->stats.waiting = s.waiting;
-    store->stats.running = s.running;
-    store->changed |= changed;
-    uv_mutex_unlock(&store->lock);
-    if (changed)
-        uv_async_send(&store->async);
-}
-
-/* The next group, oldest first; NULL when nothing came for a while. With the lock held. */
-static lac_store_call *take(lac_store *store)
-{
-    if (!store->in_first && !store->stop)
-        uv_cond_timedwait(&store->wake, &store->lock,
-                          (uint64_t)LAC_STORE_TICK_MS / 2 * UINT64_C(1000000));
-    lac_store_call *first = store->in_first, *last = first;
-    if (!first)
-        return NULL;
-    uint32_t count = 1;
-    for (; last->link && count < LAC_STORE_GROUP_MAX; count++)
-        last = last->link;
-    store->in_first = last->link;
-    if (!store->in_first)
-        store->in_last = NULL;
-    last->link = NULL;
-    return first;
-}
-
-static void hand_back(lac_store *store, lac_store_call *group)
-{
-    lac_store_call *last = group;
-    while (last->link)
-        last = last->link;
-    if (store->out_last)
-        store->out_last->link = group;
-    else
-        store->out_first = group;
-    store->out_last = last;
-}
-
-static void run(void *arg)
-{
-    lac_store *store = arg;
-    uv_mutex_lock(&store->lock);
-    for (;;) {
-        lac_store_call *group = take(store);
-        if (!group && store->stop)
-            break;
-        uv_mutex_unlock(&store->lock);
-        if (group)
-            work(store, group);
-        tick(store);
-        uv_mutex_lock(&store->lock);
-        if (group) {
-            hand_back(store, group);
-            uv_async_send(&store->async);
-        }
-    }
-    uv_mutex_unlock(&store->lock);
-}
-
 /* ---- the loop ---- */
 
-static void show(lac_store *store, const stats *s)
+static void show(lac_store *store, const lac__store_stats *s)
 {
     for (uint32_t i = 0; i < s->commits; i++)
         lac_metric_observe(store->commit, s->commit_s[i]);
@@ -396,12 +63,12 @@ static void deliver(lac_store *store)
     uv_mutex_lock(&store->lock);
     lac_store_call *call = store->out_first;
     bool changed = store->changed;
-    stats s = store->stats;
+    lac__store_stats s = store->stats;
     store->out_first = store->out_last = NULL;
     store->changed = false;
     store->writable = !store->refuses;
     store->live = (uint32_t)s.jobs;
-    store->stats = (stats){.jobs = s.jobs, .waiting = s.waiting, .running = s.running};
+    store->stats = (lac__store_stats){.jobs = s.jobs, .waiting = s.waiting, .running = s.running};
     for (const lac_store_call *c = call; c; c = c->link) {
         store->waiting_calls--;
         store->waiting_bytes -= bytes_of(c);
@@ -425,13 +92,13 @@ static void on_async(uv_async_t *async)
 
 lac_status lac_store_do(lac_store *store, lac_store_call *call, lac_error *err)
 {
-    LAC_ASSERT((size_t)call->kind < sizeof kinds / sizeof *kinds && call->done && !call->memory);
+    LAC_ASSERT(call->kind <= LAC_STORE_FILE_LIST && call->done && !call->memory);
     LAC_ASSERT(call->kind != LAC_STORE_END || call->end.state >= LAC_ITEM_RETURNED);
-    if (!store->writable && kinds[call->kind].grows && call->kind != LAC_STORE_CLAIM)
+    if (!store->writable && lac__store_grows(call->kind) && call->kind != LAC_STORE_CLAIM)
         return lac_fail(err, LAC_EIO, "the disk of the job store is full or refuses writes");
     uint64_t bytes = bytes_of(call);
     call->link = NULL;
-    results_clear(call);
+    lac_store_call_free(call);
     uv_mutex_lock(&store->lock);
     bool room =
         !store->stop && store->waiting_calls < LAC_STORE_CALLS_MAX &&
@@ -520,7 +187,7 @@ static lac_status take_lock(lac_store *store, lac_error *err)
 /* With our lock held nobody else has a lease, so what is leased was left by the dead. */
 static lac_status recover(lac_store *store, lac_error *err)
 {
-    lac__ops ops = ops_now(store);
+    lac__ops ops = lac__store_ops(store);
     lac__db *db = &store->db;
     if (!lac__op_tick_due(db, &ops) && !db->failed)
         return LAC_OK;
@@ -583,7 +250,7 @@ lac_status lac_store_open(uv_loop_t *loop, const lac_store_options *options, lac
     store->changed = true; /* what an earlier start left is work */
     uv_async_init(loop, &store->async, on_async);
     store->async.data = store;
-    if (uv_thread_create(&store->thread, run, store)) {
+    if (uv_thread_create(&store->thread, lac__store_run, store)) {
         status = lac_fail(err, LAC_EIO, "the job store's thread cannot be started");
         goto close_async;
     }
