@@ -45,7 +45,7 @@ typedef struct {
     lac__kept_options kept_options;
     uint32_t guards_length;
     char guards[LAC__BLOCK_GUARDS];
-    uint8_t data[LAC_RECORDED_BYTES];
+    _Alignas(8) uint8_t data[LAC_RECORDED_BYTES];
 } lac__block;
 
 enum { LAC__ENTRY_PAD = LAC_RECORDED_KINDS }; /* what fills the end of the block */
