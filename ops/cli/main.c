@@ -93,9 +93,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[at], commands[i].name))
             return commands[i].run(argc - at, argv + at, endpoint);
-    return cli_misuse(NULL,
-                      "command '%s' is unknown, allowed: submit, chat, jobs, status, top, scale, drain, "
-                      "feedback, keys, "
-                      "path, plan",
-                      argv[at]);
+    return cli_misuse(
+        NULL,
+        "command '%s' is unknown, allowed: submit, chat, jobs, status, top, scale, drain, "
+        "feedback, keys, "
+        "path, plan",
+        argv[at]);
 }
