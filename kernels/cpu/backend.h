@@ -23,6 +23,7 @@ typedef enum {
     PHASE_LINEAR_DOWN, /* a job 32 rows of the rank */
     PHASE_LINEAR_UP,   /* a job 32 output rows */
     PHASE_SUM,         /* one job: a result over the ranks of a group */
+    PHASE_TAP,         /* a job a row; none unless the batch asks for it */
     PHASE_RESIDUAL,    /* a job a row; only for results that were summed up, without a post norm */
     /* Of experts.c: */
     PHASE_EXPERTS_NORM,    /* a job a row */
@@ -175,7 +176,8 @@ static inline lac__rows lac__unit_rows(const lac_batch *batch, const lac_op *op)
     bool patch = op->kind == LAC_OP_PATCH;
     if (patch && !batch->patch_rows)
         return (lac__rows){0, NULL};
-    if (!patch && (!batch->unit_rows || op->kind == LAC_OP_EMBED || op->kind == LAC_OP_HEAD))
+    if (!patch && (!batch->unit_rows || op->kind == LAC_OP_EMBED || op->kind == LAC_OP_HEAD ||
+                   op->kind == LAC_OP_TAP))
         return (lac__rows){batch->rows, NULL};
     const lac_row_list *list = &(patch ? batch->patch_rows : batch->unit_rows)[op->unit];
     return (lac__rows){list->count, list->rows};

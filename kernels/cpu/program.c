@@ -152,6 +152,7 @@ static lac_status op_check(lac_backend *be, const lac_op *op, size_t at, uint32_
               hidden);
         break;
     }
+    case LAC_OP_TAP: break;
     case LAC_OP_EXPERTS: return lac__experts_check(be, op, at, err);
     default: return lac_fail(err, LAC_EINVAL, "op %zu: kind is %d", at, (int)op->kind);
     }
@@ -261,6 +262,7 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
     case LAC_OP_PATCH:
     case LAC_OP_LINEAR: linear_add(be, op); break;
     case LAC_OP_EXPERTS: experts_add(be, op); break;
+    case LAC_OP_TAP: push(be, PHASE_TAP, op); break;
     }
     return LAC_OK;
 }

@@ -427,6 +427,12 @@ static void job_head(lac_backend *be, const lac__phase *ph, lac__local *l, uint3
     }
 }
 
+static void job_tap(lac_backend *be, uint32_t row)
+{
+    size_t hidden = be->options.hidden;
+    memcpy(be->batch->tap + row * hidden, be->h + row * hidden, hidden * sizeof *be->h);
+}
+
 /* ---- the walk ---- */
 
 static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
@@ -434,6 +440,8 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     const lac_op *op = ph->op;
     if (ph->kind == PHASE_START)
         return be->batch->rows;
+    if (ph->kind == PHASE_TAP)
+        return be->batch->tap ? be->batch->rows : 0;
     if (ph->kind >= PHASE_EXPERTS_NORM)
         return lac__experts_jobs(be, ph, l);
     uint32_t rows = op_rows(be, op);
@@ -468,6 +476,7 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_LINEAR_DOWN: job_linear_down(be, ph, l, job); break;
     case PHASE_LINEAR_UP: job_linear_up(be, ph, l, job); break;
     case PHASE_SUM: job_sum(be, ph); break;
+    case PHASE_TAP: job_tap(be, job); break;
     case PHASE_RESIDUAL: job_residual(be, ph, job); break;
     default: lac__experts_job(be, ph, l, job); break;
     }

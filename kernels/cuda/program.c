@@ -201,6 +201,8 @@ static lac_status op_check(lac_backend *be, const lac_op *op, const lac_op *befo
         return LAC_OK;
     case LAC_OP_PATCH:
     case LAC_OP_LINEAR: return linear_check(be, op, at, err);
+    case LAC_OP_TAP:
+        return lac_fail(err, LAC_EUNSUPPORTED, "op %zu: cuda has no tap", at);
     case LAC_OP_EXPERTS:
         return lac_fail(err, LAC_EUNSUPPORTED, "op %zu: cuda does not run routed experts", at);
     }

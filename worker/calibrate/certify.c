@@ -311,6 +311,55 @@ static lac_status served_check(const trial *t, lac_error *err)
     return status;
 }
 
+/* ---- probes ---- */
+
+/* Of those that pass a probe, so many may diverge more than their tier's mean may. */
+#define PROBE_BAD_SHARE 0.10
+
+static lac_status features_of(trial *t, lac_probe_sample *samples, lac_error *err)
+{
+    lac__run *run = t->run;
+    float *states = lac_alloc((size_t)run->options->window * run->hidden, sizeof *states);
+    lac_status status = LAC_OK;
+    t->run->stage = "probe";
+    for (uint32_t r = 0; r < t->requests.count && status == LAC_OK; r++) {
+        const lac__window *w = &t->requests.windows[r];
+        status = lac__walk(run, w, NULL, 0, 2 * LAC_PROBE_LAYERS, states, err);
+        if (status == LAC_OK)
+            lac_probe_features(states, w->count, run->hidden, samples[r].features);
+        samples[r].document = w->document;
+    }
+    free(states);
+    return status;
+}
+
+/* The certificate is of all requests, so a probe that sends some of them back to full can only
+ * help; it is trained on one half of the documents and judged on the other. */
+static lac_status probes_train(trial *t, lac_error *err)
+{
+    bool any = false;
+    for (uint32_t m = 0; m < t->count; m++)
+        any |= t->result->points[t->point[m]].tier != LAC_TIER_NONE &&
+               lac__lowest(&t->masked[m].mask, t->run->units) >= 2 * LAC_PROBE_LAYERS;
+    if (!any)
+        return LAC_OK;
+    lac_probe_sample *samples = lac_alloc(t->requests.count + 1, sizeof *samples);
+    lac_status status = features_of(t, samples, err);
+    for (uint32_t m = 0; m < t->count && status == LAC_OK; m++) {
+        lac_calibrate_point *p = &t->result->points[t->point[m]];
+        if (p->tier == LAC_TIER_NONE ||
+            lac__lowest(&t->masked[m].mask, t->run->units) < 2 * LAC_PROBE_LAYERS)
+            continue;
+        for (uint32_t r = 0; r < t->requests.count; r++) {
+            const double *v = t->values + r * t->stride;
+            samples[r].bad = v[1 + m * PER_POINT] / v[0] > lac_tier_kl_max(p->tier);
+        }
+        lac_probe_train(samples, t->requests.count, PROBE_BAD_SHARE, &p->probe, &p->probe_report);
+    }
+    free(samples);
+    return status;
+}
+
 static uint32_t documents_count(const trial *t)
 {
     uint32_t last = UINT32_MAX, count = 0;
@@ -385,6 +434,8 @@ lac_status lac__certify(lac__search *s, lac_calibrate_result *result, lac_error 
             point_fill(&t, m);
         tiers_find(result, o->tier);
         status = served_check(&t, err);
+        if (status == LAC_OK)
+            status = probes_train(&t, err);
     }
     for (uint32_t m = 0; m < t.count; m++)
         lac__masked_free(&t.masked[m], run->units);

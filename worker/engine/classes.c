@@ -49,6 +49,9 @@ static lac_status class_check(const lac_engine *e, const lac_engine_class *class
     if ((unsigned)class->scope >= LAC_SCOPES)
         return lac_fail(err, LAC_EINVAL, "class %s: scope is %d, allowed 0..%d", class->name,
                         (int)class->scope, LAC_SCOPES - 1);
+    if (class->probe && !lac_probe_valid(class->probe))
+        return lac_fail(err, LAC_EINVAL, "class %s: its probe has a number that is not allowed",
+                        class->name);
     uint32_t hidden = e->model->hidden;
     for (uint32_t p = 0; p < class->patches_count; p++) {
         const lac_patch *patch = &class->patches[p];
@@ -77,6 +80,12 @@ static void class_add(lac_engine *e, const lac_engine_class *from, bool live)
     for (uint32_t p = 0; p < from->patches_count; p++)
         lac_mask_set(&class->patched, from->patches[p].unit);
     class->live = live;
+    /* It was trained on the full model's states. */
+    class->has_probe = from->probe && e->model->layers_count >= LAC_PROBE_LAYERS;
+    for (uint32_t u = 0; class->has_probe && u < 2 * LAC_PROBE_LAYERS; u++)
+        class->has_probe = !lac_mask_has(&class->mask, u);
+    if (class->has_probe)
+        class->probe = *from->probe;
 }
 
 /* Equal units left out and equal patches compute equal bits, whatever the classes are called. */

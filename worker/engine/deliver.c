@@ -35,7 +35,8 @@ static lac_engine_account account_of(const lac_engine *engine, const lac__sequen
                                 .flops = sequence->account.flops,
                                 .kv_bytes = sequence->kv_bytes,
                                 .rerun = sequence->rerun,
-                                .unsure = sequence->unsure};
+                                .unsure = sequence->unsure,
+                                .doubted = sequence->doubted};
 }
 
 /* Reports the event with the text in engine->text. One token can set free more text than a step may

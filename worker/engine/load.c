@@ -207,9 +207,15 @@ static lac_status program_open(lac_engine *e, const lac_engine_options *o, lac_e
     lac__patch_list lists[LAC_CLASSES_MAX];
     for (uint32_t c = 0; c < e->classes_count; c++)
         lists[c] = (lac__patch_list){c, e->classes[c].patches_count, e->classes[c].patches};
-    lac_status status =
-        lac__program_create(e->model, &e->dropped, &e->shard, lists, e->classes_count, e->table,
-                            e->backend, &e->layout, o->progress, o->progress_arg, &e->program, err);
+    bool tap = false;
+    for (uint32_t c = 0; c < e->classes_count; c++) {
+        /* One device's states are needed in this process's memory. */
+        e->classes[c].has_probe &= !e->group && strcmp(e->table->name, "cpu") == 0;
+        tap |= e->classes[c].has_probe;
+    }
+    lac_status status = lac__program_create(e->model, &e->dropped, &e->shard, lists,
+                                            e->classes_count, tap, e->table, e->backend, &e->layout,
+                                            o->progress, o->progress_arg, &e->program, err);
     for (uint32_t c = 0; c < e->classes_count; c++)
         e->classes[c].patches = NULL; /* the caller's; what is needed of them is packed */
     return status;
@@ -250,6 +256,9 @@ static void step_arrays_create(lac_engine *e)
     step->status = lac_alloc(e->slots, sizeof(*step->status));
     step->kv = lac_alloc(e->slots, sizeof(*step->kv));
     step->shares = lac_alloc(e->slots, sizeof(*step->shares));
+    for (uint32_t c = 0; c < e->classes_count; c++)
+        if (e->classes[c].has_probe && !step->tap)
+            step->tap = lac_alloc((size_t)e->rows_max * e->model->hidden, sizeof(*step->tap));
     step->sorted = lac_alloc(e->live_max, sizeof(*step->sorted));
 }
 
@@ -326,6 +335,7 @@ void lac_engine_destroy(lac_engine **engine)
     free(e->step.order.runs);
     free(e->step.order.preempted);
     free(e->step.tokens);
+    free(e->step.tap);
     free(e->step.segments);
     free(e->step.logit_rows);
     free(e->step.top);
@@ -390,7 +400,8 @@ void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out)
                               .unit_tokens_skipped = engine->account.unit_tokens_erased,
                               .flops = engine->account.flops,
                               .class_reruns = engine->class_reruns,
-                              .class_unsure = engine->class_unsure};
+                              .class_unsure = engine->class_unsure,
+                              .class_doubted = engine->class_doubted};
     for (uint32_t u = 0; u < units; u++)
         if (lac_mask_has(&engine->dropped, u))
             out->dropped_bytes += lac_model_unit_bytes(engine->model, u);

@@ -11,6 +11,7 @@
 #include "group.h"
 #include "kv/pool.h"
 #include "kv/prefix.h"
+#include "probe/probe.h"
 #include "program.h"
 #include "sampler/sampler.h"
 #include "sched/sched.h"
@@ -40,6 +41,8 @@ typedef struct {
     lac_mask patched;         /* units of the mask that a patch stands in for */
     const lac_patch *patches; /* [patches_count] as they were given: only while the engine loads */
     uint32_t patches_count;
+    bool has_probe;
+    lac_probe probe;
     lac_digest computed_as; /* over all that decides the bits of its rows in this engine */
     char *mask_text;
     double cost; /* weight bytes a row reads, of those of full */
@@ -73,9 +76,10 @@ typedef struct {
     lac_release *release;
     float *logits; /* [vocab] once its choice needs them, until it loses its pages */
     bool raw_text, rerun;
-    bool unsure;     /* it runs again because its class grew too uncertain */
-    uint32_t looked; /* outputs / LAC_WATCH_EVERY at the last look */
-    lac_watch watch; /* on the class's entropy */
+    bool probed, doubted; /* its probe has looked; and said no */
+    bool unsure;          /* it runs again because its class grew too uncertain */
+    uint32_t looked;      /* outputs / LAC_WATCH_EVERY at the last look */
+    lac_watch watch;      /* on the class's entropy */
     float *look; /* [vocab] logits of the rows looked at, where its choice needs none; or NULL */
     lac_finish finish; /* set when the accepted tokens already end it */
     lac_error error;   /* of the step that failed */
@@ -93,6 +97,7 @@ typedef struct {
     lac_top_logit *top;  /* [slots + draft_rows][LAC_TOP_LOGITS_MAX] best logits of a row */
     float *draft_logits; /* [score_rows][vocab] of them, once one needs all its logits */
     uint32_t draft_logits_used;
+    float *tap;               /* [rows_max][hidden] for probes; NULL where no class has one */
     lac_status *status;       /* [slots] of each run */
     int *kv;                  /* [slots] sequences that hold pages, oldest first */
     lac_prefix_share *shares; /* [slots] of each of them */
@@ -147,13 +152,19 @@ struct lac_engine {
     double itl_us;
     uint64_t steps, prompt_tokens, output_tokens, cached_tokens, preemptions;
     uint32_t active_layers;
-    uint64_t class_reruns, class_unsure;
+    uint64_t class_reruns, class_unsure, class_doubted;
     struct lac__shadow *shadow; /* being scored; NULL = none */
     struct lac__trace *trace;   /* who hears of each operation; NULL = nobody */
 };
 
 /* Runs a batch whose row lists are set on this rank alone and tells the tracer. */
 lac_status lac__trace_run(lac_engine *engine, lac_batch *batch, lac_error *err);
+
+/* Whether the class's probe wants to see the states of the sequence's next rows. */
+bool lac__probe_waits(const lac_engine *engine, const lac__sequence *sequence, uint32_t rows);
+/* Asks the probe about rows `row` … of the batch just run, for which it waited. True: it said no,
+ * and the sequence starts again in full; nothing of the rows is to be used. */
+bool lac__probe_refuses(lac_engine *engine, lac__sequence *sequence, uint32_t row, uint32_t rows);
 
 /* Where the logits of the sequence's next row go when it is to be looked at; NULL when it is not.
  */

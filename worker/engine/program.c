@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "probe/probe.h"
 
 enum {
     WEIGHTS_A_LAYER = 18,  /* most tensors one layer can have, without experts */
@@ -118,6 +119,7 @@ typedef struct {
     const lac_model *model;
     const lac_mask *dropped;
     const lac__shard *shard;
+    bool tap;
     const lac_backend_ops *table;
     lac_backend *backend;
     const lac__kv_layout *layout;
@@ -461,6 +463,8 @@ static void program_build(builder *b)
         if (ffn_runs(model, b->dropped, l))
             (model->layers[l].experts ? experts_add : ffn_add)(b, l);
         patches_add(b, 2 * l + 1);
+        if (b->tap && l + 1 == LAC_PROBE_LAYERS)
+            op_add(b, LAC_OP_TAP, 2 * l + 1);
     }
     if (!lac__shard_last(shard))
         return;
@@ -476,7 +480,7 @@ static void program_build(builder *b)
 
 lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                                const lac__shard *shard, const lac__patch_list *lists,
-                               uint32_t lists_count, const lac_backend_ops *table,
+                               uint32_t lists_count, bool tap, const lac_backend_ops *table,
                                lac_backend *backend, const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err)
@@ -492,13 +496,14 @@ lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                         "a model of experts over %u tensor-parallel ranks is not supported",
                         shard->parts);
     program.ops =
-        lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 2 + patches, sizeof(lac_op));
+        lac_alloc((size_t)model->layers_count * OPS_A_LAYER + 3 + patches, sizeof(lac_op));
     program.experts = lac_alloc(experts + 1, sizeof *program.experts);
     size_t weights = (size_t)model->layers_count * WEIGHTS_A_LAYER + 3 * experts + 3 + 2 * patches;
     program.weights = lac_alloc(weights, sizeof(lac_weight *));
     builder b = {.model = model,
                  .dropped = dropped,
                  .shard = shard,
+                 .tap = tap,
                  .total = model->tensor_bytes,
                  .table = table,
                  .backend = backend,

@@ -58,11 +58,11 @@ typedef struct {
  * and writes the operations: one group a unit, unit 2l the attention and 2l+1 the FFN of layer l.
  * Units in `dropped`, and what the shard does not hold, get neither; the layout has to be made with
  * the same ones. Patches come behind the unit they stand in for; equal ones of two classes are
- * packed once. The layout's regions must be set. `progress` (or NULL) hears tensor bytes done and
- * in all. */
+ * packed once. With `tap` a TAP follows the layers that probes look at. The layout's regions must
+ * be set. `progress` (or NULL) hears tensor bytes done and in all. */
 lac_status lac__program_create(const lac_model *model, const lac_mask *dropped,
                                const lac__shard *shard, const lac__patch_list *lists,
-                               uint32_t lists_count, const lac_backend_ops *table,
+                               uint32_t lists_count, bool tap, const lac_backend_ops *table,
                                lac_backend *backend, const lac__kv_layout *layout,
                                void (*progress)(void *arg, uint64_t done, uint64_t total),
                                void *progress_arg, lac__program *out, lac_error *err);

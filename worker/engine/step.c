@@ -126,6 +126,8 @@ static void batch_make(lac_engine *engine, lac_batch *batch)
         for (uint32_t i = 0; i < drafts; i++)
             step->tokens[batch->rows + run.rows - drafts + i] = s->draft[i];
         batch->rows += run.rows;
+        if (lac__probe_waits(engine, s, run.rows))
+            batch->tap = step->tap;
         step->logit_of[r] = -1;
         if (s->computed + run.rows - drafts < s->known)
             continue;
@@ -251,7 +253,10 @@ static void results_take(lac_engine *engine, const lac_batch *batch, lac_engine_
         lac_account_add(&s->account, price, s->computed, rows, logit_rows);
         lac_account_add(&engine->account, price, s->computed, rows, logit_rows);
         engine->classes[lac__class_now(s)].tokens += rows;
+        bool probe = lac__probe_waits(engine, s, rows);
         s->computed += rows - drafts;
+        if (probe && lac__probe_refuses(engine, s, step->segments[r].row, rows))
+            continue;
         if (logit_rows > 0 && lac__watch_spikes(engine, s, &batch->logit_rows[step->logit_of[r]]))
             continue;
         if (logit_rows > 0)

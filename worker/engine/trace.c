@@ -3,6 +3,7 @@
 #include "engine/trace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "parts.h"
@@ -22,6 +23,8 @@ lac_status lac_engine_trace(lac_engine *engine, lac_engine_tracer tracer, void *
     engine->trace = NULL;
     if (!tracer)
         return LAC_OK;
+    if (strcmp(engine->table->name, "cpu") != 0)
+        return lac_fail(err, LAC_EUNSUPPORTED, "operations are traced on CPUs only");
     if (engine->group)
         return lac_fail(err, LAC_EUNSUPPORTED, "operations are traced in a group of one rank only");
     engine->trace = lac_alloc(1, sizeof *engine->trace);
@@ -59,6 +62,7 @@ static uint64_t weights_of(const lac_engine *e, const lac_op *op, uint32_t rows)
     case LAC_OP_QKV:
         return BYTES(op->u.qkv.norm, op->u.qkv.q, op->u.qkv.k, op->u.qkv.v, op->u.qkv.q_bias,
                      op->u.qkv.k_bias, op->u.qkv.v_bias, op->u.qkv.q_norm, op->u.qkv.k_norm);
+    case LAC_OP_TAP:
     case LAC_OP_ATTENTION: return 0;
     case LAC_OP_PROJECT:
         return BYTES(op->u.project.weight, op->u.project.bias, op->u.project.post_norm);
@@ -92,11 +96,11 @@ static uint64_t positions(const lac_batch *batch, uint32_t unit, uint32_t window
 static const char *name_of(lac_op_kind kind)
 {
     static const char *const names[] = {
-        [LAC_OP_EMBED] = "embed",         [LAC_OP_QKV] = "qkv",
-        [LAC_OP_ATTENTION] = "attention", [LAC_OP_PROJECT] = "project",
-        [LAC_OP_GATE_UP] = "gate_up",     [LAC_OP_HEAD] = "head",
-        [LAC_OP_PATCH] = "patch",         [LAC_OP_LINEAR] = "linear",
-        [LAC_OP_EXPERTS] = "experts"};
+        [LAC_OP_TAP] = "tap",         [LAC_OP_EMBED] = "embed",
+        [LAC_OP_QKV] = "qkv",         [LAC_OP_ATTENTION] = "attention",
+        [LAC_OP_PROJECT] = "project", [LAC_OP_GATE_UP] = "gate_up",
+        [LAC_OP_HEAD] = "head",       [LAC_OP_PATCH] = "patch",
+        [LAC_OP_LINEAR] = "linear",   [LAC_OP_EXPERTS] = "experts"};
     return names[kind];
 }
 

@@ -24,7 +24,8 @@ lac_status lac_classes_load(const char *path, lac_classes **out, lac_error *err)
                                                 .mask = from->mask,
                                                 .scope = from->scope,
                                                 .patches = from->patches,
-                                                .patches_count = from->patches_count};
+                                                .patches_count = from->patches_count,
+                                                .probe = from->probe};
         classes->count++;
     }
     *out = classes;

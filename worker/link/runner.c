@@ -145,7 +145,9 @@ static void account_fill(const lac_runner *runner, const lac_engine_account *fro
     snprintf(out->class_name, sizeof(out->class_name), "%s", from->class_name);
     if (from->rerun)
         snprintf(out->why, sizeof(out->why), "the class %s on this request, run again in full",
-                 from->unsure ? "became too uncertain" : "failed");
+                 from->unsure    ? "became too uncertain"
+                 : from->doubted ? "was doubted by its probe"
+                                 : "failed");
 }
 
 /* The engine's sink: one item of the present report. */

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "parts.h"
+#include "probe/probe.h"
 
 /* ---- fields ---- */
 
@@ -262,11 +263,52 @@ static lac_status patch_read(json_t *object, lac_plan *plan, lac_plan_class *cla
     return lac__plan_patch_place(plan, class, index, (uint32_t)rank, &patch, err);
 }
 
+static lac_status numbers_get(json_t *object, const char *name, size_t count, double *out,
+                              lac_error *err)
+{
+    json_t *list;
+    lac_status status = array_get(object, name, count, &list, err);
+    if (status == LAC_OK && json_array_size(list) != count)
+        status = lac_fail(err, LAC_EINVAL, "%s has %zu elements, must have %zu", name,
+                          json_array_size(list), count);
+    for (size_t i = 0; i < count && status == LAC_OK; i++) {
+        json_t *value = json_array_get(list, i);
+        if (!json_is_number(value))
+            return lac_fail(err, LAC_EINVAL, "%s[%zu] is %s, must be a number", name, i,
+                            kind_of(value));
+        out[i] = json_number_value(value);
+    }
+    return status;
+}
+
+static lac_status probe_read(json_t *object, lac_plan_class *class, lac_error *err)
+{
+    static const char *const names[] = {"mean", "scale", "weights", "bias", "threshold", NULL};
+    lac_probe probe, *p = &probe;
+    lac_status status = object_check(object, names, err);
+    if (status == LAC_OK)
+        status = numbers_get(object, "mean", LAC_PROBE_FEATURES, p->mean, err);
+    if (status == LAC_OK)
+        status = numbers_get(object, "scale", LAC_PROBE_FEATURES, p->scale, err);
+    if (status == LAC_OK)
+        status = numbers_get(object, "weights", LAC_PROBE_FEATURES, p->weight, err);
+    if (status == LAC_OK)
+        status = number_get(object, "bias", &p->bias, err);
+    if (status == LAC_OK)
+        status = number_get(object, "threshold", &p->threshold, err);
+    if (status == LAC_OK && !lac_probe_valid(p))
+        status = lac_fail(err, LAC_EINVAL, "scale must be above 0, threshold is %g, allowed %g..1",
+                          p->threshold, LAC_PROBE_CONFIDENCE);
+    if (status == LAC_OK)
+        lac_plan_probe_set(class, &probe);
+    return status;
+}
+
 static lac_status class_fields(json_t *object, const lac_plan *plan, char *name, lac_scope *scope,
                                lac_mask *mask, char *notes, lac_error *err)
 {
-    static const char *const names[] = {"name",   "scope",    "mask", "serves",
-                                        "?notes", "?patches", NULL};
+    static const char *const names[] = {"name",   "scope",    "mask",   "serves",
+                                        "?notes", "?patches", "?probe", NULL};
     enum { MASK_BYTES_MAX = LAC_UNITS_MAX * 6 };
     char scope_name[16];
     char *mask_text = lac_alloc(MASK_BYTES_MAX + 1, 1);
@@ -304,6 +346,9 @@ static lac_status class_read(json_t *object, lac_plan *plan, lac_error *err)
     memcpy(class->notes, notes, sizeof notes);
     if (serves_read(json_object_get(object, "serves"), class, err) != LAC_OK)
         return lac_fail_in(err, "serves");
+    json_t *probe = json_object_get(object, "probe");
+    if (probe && probe_read(probe, class, err) != LAC_OK)
+        return lac_fail_in(err, "probe");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (patch_read(json_array_get(list, i), plan, class, err) != LAC_OK)
             return lac_fail_in(err, "patches[%zu]", i);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "parts.h"
+#include "probe/probe.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -170,6 +171,21 @@ static json_t *serve_json(const lac_plan_serve *serve)
     return out;
 }
 
+static json_t *numbers_json(const double *numbers)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < LAC_PROBE_FEATURES; i++)
+        json_array_append_new(list, json_real(numbers[i]));
+    return list;
+}
+
+static json_t *probe_json(const lac_probe *p)
+{
+    return json_pack("{s:o, s:o, s:o, s:f, s:f}", "mean", numbers_json(p->mean), "scale",
+                     numbers_json(p->scale), "weights", numbers_json(p->weight), "bias", p->bias,
+                     "threshold", p->threshold);
+}
+
 static json_t *class_json(const lac_plan_class *class)
 {
     lac_buf mask = {0};
@@ -184,6 +200,8 @@ static json_t *class_json(const lac_plan_class *class)
     lac_buf_free(&mask);
     if (class->notes[0])
         json_object_set_new(out, "notes", json_string(class->notes));
+    if (class->probe)
+        json_object_set_new(out, "probe", probe_json(class->probe));
     if (class->patches_count == 0)
         return out;
     json_t *patches = json_array();
@@ -223,9 +241,12 @@ static json_t *plan_json(const lac_plan *plan, const char *companion)
                                             digest_json(&plan->patches_digest))
                                 : json_null();
     json_t *canaries = canaries_json(plan);
+    bool second = canaries != NULL;
+    for (uint32_t c = 0; c < plan->classes_count; c++)
+        second |= plan->classes[c].probe != NULL;
     json_t *root =
         json_pack("{s:s, s:i, s:{s:s, s:o, s:I, s:I}, s:o, s:o}", "format", "lacuna-plan",
-                  "version", canaries ? 2 : 1, "model", "name", plan->model_name, "digest",
+                  "version", second ? 2 : 1, "model", "name", plan->model_name, "digest",
                   digest_json(&plan->model_digest), "layers", (json_int_t)plan->layers, "hidden",
                   (json_int_t)plan->hidden, "patches", patches, "classes", classes);
     if (root && canaries)

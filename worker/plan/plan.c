@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "parts.h"
+#include "probe/probe.h"
 
 lac_plan *lac_plan_create(const lac_model *model)
 {
@@ -38,6 +39,7 @@ void lac_plan_destroy(lac_plan **plan)
         for (uint32_t p = 0; p < class->patches_count; p++)
             patch_free(&class->patches[p]);
         free(class->patches);
+        free(class->probe);
         for (uint32_t t = 0; t < LAC_INPUT_TYPES; t++)
             free(class->serves[t].checks);
     }
@@ -97,6 +99,16 @@ lac_plan_class *lac_plan_class_add(lac_plan *plan, const char *name, lac_scope s
     class->scope = scope;
     class->mask = *mask;
     return class;
+}
+
+void lac_plan_probe_set(lac_plan_class *class, const lac_probe *probe)
+{
+    free(class->probe);
+    class->probe = NULL;
+    if (!probe)
+        return;
+    class->probe = lac_alloc(1, sizeof *class->probe);
+    *class->probe = *probe;
 }
 
 lac_status lac_plan_canary_add(lac_plan *plan, lac_input_type type, const char *text, size_t length,
@@ -360,6 +372,12 @@ lac_status lac_plan_check_all(const lac_plan *plan, lac_error *err)
         const lac_plan_class *class = &plan->classes[c];
         if (class_check(plan, class, err) != LAC_OK)
             return lac_fail_in(err, "classes[%u]", c);
+        if (class->probe && !lac_probe_valid(class->probe))
+            return lac_fail(
+                err, LAC_EINVAL,
+                "classes[%u]: probe has a scale that is not above 0, a number that is not "
+                "finite, or threshold %g, allowed %g..1",
+                c, class->probe->threshold, LAC_PROBE_CONFIDENCE);
         for (uint32_t other = 0; other < c; other++) {
             if (strcmp(plan->classes[other].name, class->name) == 0)
                 return lac_fail(err, LAC_EINVAL, "classes[%u].name is \"%s\", as of classes[%u]", c,

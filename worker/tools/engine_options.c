@@ -11,7 +11,8 @@ static lac_engine_class engine_class(const lac_plan_class *class)
                               .mask = class->mask,
                               .scope = class->scope,
                               .patches = class->patches,
-                              .patches_count = class->patches_count};
+                              .patches_count = class->patches_count,
+                              .probe = class->probe};
 }
 
 static lac_status class_of_plan(const lac_tool_class_options *o, const lac_model *model,

@@ -244,6 +244,7 @@ static lac_status class_add(lac_plan *plan, const calibrate_options *opt,
     notes_make(opt, result, p, class->notes, sizeof class->notes);
     if (status == LAC_OK)
         lac_plan_serve_set(class, type, tier, &certificate, NULL, 0);
+    lac_plan_probe_set(class, p->probe_report.worth ? &p->probe : NULL);
     return status;
 }
 
@@ -265,6 +266,7 @@ static lac_status base_take(lac_plan *plan, const lac_plan *base, lac_input_type
         if (!class)
             return lac_fail(err, LAC_ETOOBIG, "the plan has no room for class %s", old->name);
         memcpy(class->notes, old->notes, sizeof class->notes);
+        lac_plan_probe_set(class, old->probe);
         for (int t = 0; t < LAC_INPUT_TYPES; t++)
             lac_plan_serve_set(class, (lac_input_type)t, old->serves[t].tier,
                                &old->serves[t].certificate, old->serves[t].checks,
@@ -354,6 +356,27 @@ static lac_status curves_write(const calibrate_options *opt, const lac_model *mo
     return status;
 }
 
+static void probe_print(const lac_calibrate_point *p, lac_buf *out)
+{
+    const lac_probe_report *r = &p->probe_report;
+    lac_buf_printf(out, "probe of %s: ", lac_tier_name(p->tier));
+    if (r->tested == 0)
+        lac_buf_text(out, "none, the mask begins below the layer it looks at\n");
+    else if (!r->worth)
+        lac_buf_printf(
+            out,
+            "left out, the type alone is as good (AUC %.3f on %u unseen requests, %u bad; "
+            "type alone 0.500)\n",
+            r->auc, r->tested, r->bad);
+    else
+        lac_buf_printf(
+            out,
+            "AUC %.3f on %u unseen requests (type alone 0.500); at confidence %.2f %u pass, "
+            "%u of them bad of %u%s\n",
+            r->auc, r->tested, p->probe.threshold, r->passed, r->passed_bad, r->bad,
+            r->certified ? ", at most 10 % bad at 95 %" : ", without a bound");
+}
+
 static void table_print(const lac_calibrate_result *r, lac_buf *out)
 {
     lac_buf_text(out, "cost    search KL  hold-out KL (95 %)    p95     top-1   tier      mask\n");
@@ -371,6 +394,9 @@ static void table_print(const lac_calibrate_result *r, lac_buf *out)
     }
     lac_buf_printf(out, "hold-out: %u requests of %u documents, %llu tokens\n", r->requests,
                    r->documents, (unsigned long long)r->tokens);
+    for (uint32_t i = 1; i < r->points_count; i++)
+        if (r->points[i].tier != LAC_TIER_NONE)
+            probe_print(&r->points[i], out);
     if (!r->enough)
         lac_buf_printf(out, "too few for a certificate: %d requests and %d documents are needed\n",
                        LAC_CALIBRATE_REQUESTS_MIN, LAC_CALIBRATE_DOCUMENTS_MIN);
@@ -392,7 +418,10 @@ static void json_print(const lac_calibrate_result *r, bool certified, lac_buf *o
             lac_buf_printf(out, ",\"kl\":%.6f,\"kl_upper\":%.6f,\"p95\":%.6f,\"top1\":%.6f",
                            p->kl.mean, p->kl.high, p->p95, p->top1.mean);
         if (p->tier != LAC_TIER_NONE)
-            lac_buf_printf(out, ",\"tier\":\"%s\"", lac_tier_name(p->tier));
+            lac_buf_printf(out,
+                           ",\"tier\":\"%s\",\"probe\":{\"kept\":%s,\"auc\":%.4f,\"tested\":%u}",
+                           lac_tier_name(p->tier), p->probe_report.worth ? "true" : "false",
+                           p->probe_report.auc, p->probe_report.tested);
         lac_buf_text(out, "}");
     }
     lac_buf_text(out, "]}\n");

@@ -100,6 +100,7 @@ typedef enum {
     LAC_OP_HEAD,      /* logits = W·norm(h) for the rows that want them */
     LAC_OP_PATCH,     /* h += up·down·n, n = h / rms(h), for the rows of lac_batch.patch_rows */
     LAC_OP_LINEAR,    /* h += up·norm(h): a unit that looks at no other position */
+    LAC_OP_TAP,       /* copies h to lac_batch.tap where that is wanted, all rows; changes nothing */
     LAC_OP_EXPERTS    /* h += Σ weight·Wd·(act(Wg·n) × (Wu·n)), n = norm(h), over the experts that the
                          router picks for the row: a whole FFN unit, no projection follows */
 } lac_op_kind;
@@ -245,6 +246,7 @@ typedef struct {
      * with where the list has no EMBED, and out: what it is after the last operation. */
     const float *residual_in;
     float *residual_out;
+    float *tap; /* NULL, or out: [rows][hidden] the residual stream where the list has its TAP */
     lac_op_time *times; /* NULL, or out: one for each operation of the list */
 } lac_batch;
 

@@ -207,6 +207,84 @@ START_TEST(a_class_that_grows_unsure_is_left)
 }
 END_TEST
 
+/* ---- probe ---- */
+
+/* A probe that says the same of everything. */
+static lac_probe constant_probe(bool no)
+{
+    lac_probe p = {.bias = no ? 3 : -3, .threshold = LAC_PROBE_CONFIDENCE};
+    for (int f = 0; f < LAC_PROBE_FEATURES; f++)
+        p.scale[f] = 1;
+    return p;
+}
+
+/* The tiny model has the three layers that a probe looks at and no more, so the class leaves out a
+ * unit of another one that has been expanded: here one whose probe is what it is asked for. */
+static lac_engine *probed_engine(const lac_probe *probe, const char *path, const char *mask)
+{
+    static lac_engine_class one;
+    one = (lac_engine_class){.name = "one", .probe = probe};
+    ck_assert_int_eq(lac_mask_parse(mask, 5, &one.mask, NULL), LAC_OK);
+    lac_engine_options options = {.model_path = path,
+                                  .threads = 2,
+                                  .slots = 4,
+                                  .classes = &one,
+                                  .classes_count = 1,
+                                  .keep_zeroed = true,
+                                  .without_prefix_cache = true,
+                                  .speculate = LAC_SPECULATE_OFF};
+    return runner_engine(&options);
+}
+
+START_TEST(a_probe_may_only_send_back_to_full)
+{
+    const char *path = getenv("LACUNA_TEST_EXPANDED");
+    ck_assert_msg(path, "the test's main makes it");
+    lac_engine_stats stats;
+    for (int no = 0; no < 2; no++) {
+        lac_probe probe = constant_probe(no);
+        lac_engine *engine = probed_engine(&probe, path, "A3,F4");
+        memset(&run, 0, sizeof run);
+        submit(engine, 1, 1, NULL, 0);
+        submit(engine, 2, 0, NULL, 0);
+        drain(engine, &run);
+        lac_engine_stats_read(engine, &stats);
+        ck_assert_uint_eq(stats.class_doubted, (unsigned)no);
+        ck_assert_int_eq(accounts[1].doubted, no);
+        ck_assert_str_eq(accounts[1].class_name, no ? "full" : "one");
+        ck_assert(!accounts[2].rerun);
+        ck_assert_uint_eq(run.results[1].tokens_count, ANSWER);
+        ck_assert_uint_eq(stats.kv_pages_used, 0);
+        ck_assert_uint_eq(accounts[1].tokens, (PROMPT + ANSWER - 1) + (no ? PROMPT : 0));
+        /* The added blocks do nothing, so that class and full answer alike: with the probe or
+         * without. */
+        ck_assert_mem_eq(run.results[1].tokens, run.results[2].tokens, ANSWER * sizeof(uint32_t));
+        lac_engine_destroy(&engine);
+    }
+}
+END_TEST
+
+/* What it would look at is not what it was trained on: it is not asked. */
+START_TEST(a_class_of_early_units_has_no_probe)
+{
+    lac_probe probe = constant_probe(true);
+    lac_engine *engine = probed_engine(&probe, MODEL, "A1");
+    memset(&run, 0, sizeof run);
+    submit(engine, 1, 1, NULL, 0);
+    drain(engine, &run);
+    ck_assert_str_eq(accounts[1].class_name, "one");
+    lac_engine_destroy(&engine);
+    lac_engine_class one = {.name = "one", .probe = &probe};
+    lac_mask_set(&one.mask, 2);
+    probe.scale[3] = 0;
+    lac_engine_options options = {
+        .model_path = MODEL, .threads = 1, .slots = 1, .classes = &one, .classes_count = 1};
+    lac_error err = {0};
+    ck_assert_int_eq(lac_engine_create(&options, &engine, &err), LAC_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "probe"));
+}
+END_TEST
+
 /* ---- shadow scoring ---- */
 
 typedef struct {
@@ -309,6 +387,8 @@ int main(void)
     tcase_add_loop_test(tc, a_failed_class_goes_on_in_full, 0, 2);
     tcase_add_test(tc, others_do_not_notice);
     tcase_add_test(tc, a_class_that_grows_unsure_is_left);
+    tcase_add_test(tc, a_probe_may_only_send_back_to_full);
+    tcase_add_test(tc, a_class_of_early_units_has_no_probe);
     tcase_add_test(tc, a_score_is_the_divergence_from_full);
     tcase_add_test(tc, a_stopped_score_leaves_nothing);
     suite_add_tcase(suite, tc);

@@ -34,8 +34,8 @@ const house_arrow house_arrows[] = {
     {"worker/chat", ""},
     {"worker/grammar", "worker/tokenizer"},
     {"worker/spec", "worker/sampler"},
-    {"worker/plan", "worker/erasure worker/model"},
-    {"worker/probe", "worker/model kernels"},
+    {"worker/plan", "worker/erasure worker/model worker/probe"},
+    {"worker/probe", ""},
     {"worker/calibrate", "worker/engine worker/chat " ENGINE_PARTS " kernels"},
     {"worker/tools", "worker/engine worker/chat worker/calibrate " ENGINE_PARTS
                      " kernels cluster/fabric cluster/topology"},

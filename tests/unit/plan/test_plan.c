@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "probe/probe.h"
 
 static lac_plan *load(const char *path, const lac_model *model)
 {
@@ -55,6 +56,42 @@ static void same_class(const lac_plan_class *a, const lac_plan_class *b, uint32_
         ck_assert_mem_eq(&x->digest, &y->digest, sizeof x->digest);
     }
 }
+
+START_TEST(a_probe_comes_back)
+{
+    fixture f;
+    fixture_open(&f);
+    lac_plan *plan = fixture_plan(&f);
+    lac_plan_class *class = &plan->classes[1];
+    lac_probe probe = {.bias = -0.75, .threshold = 0.5};
+    for (int i = 0; i < LAC_PROBE_FEATURES; i++) {
+        probe.mean[i] = i * 0.25;
+        probe.scale[i] = 1 + i;
+        probe.weight[i] = 1.0 / (1 << i);
+    }
+    lac_plan_probe_set(class, &probe);
+    lac_plan_digest(plan);
+    save(plan, f.path);
+    lac_plan *again = load(f.path, f.model);
+    ck_assert(!again->classes[0].probe && again->classes[1].probe);
+    const lac_probe *got = again->classes[1].probe;
+    ck_assert_double_eq(got->bias, -0.75);
+    ck_assert_double_eq(got->threshold, 0.5);
+    for (int i = 0; i < LAC_PROBE_FEATURES; i++) {
+        ck_assert_double_eq(got->mean[i], i * 0.25);
+        ck_assert_double_eq(got->scale[i], 1 + i);
+        ck_assert_double_eq_tol(got->weight[i], 1.0 / (1 << i), 1e-15);
+    }
+    same_class(class, &again->classes[1], plan->hidden);
+    lac_plan_destroy(&again);
+    class->probe->threshold = 0.39; /* a plan cannot ask for less than 0.4 */
+    lac_error err = {0};
+    ck_assert_int_eq(lac_plan_save(plan, f.path, &err), LAC_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "classes[1]: probe"));
+    lac_plan_destroy(&plan);
+    fixture_close(&f);
+}
+END_TEST
 
 START_TEST(canaries_come_back_and_make_it_version_2)
 {
@@ -255,6 +292,7 @@ int main(void)
     TCase *tc = tcase_create("plan");
     tcase_add_test(tc, what_is_saved_is_loaded);
     tcase_add_test(tc, canaries_come_back_and_make_it_version_2);
+    tcase_add_test(tc, a_probe_comes_back);
     tcase_add_test(tc, equal_plans_are_equal_bytes);
     tcase_add_test(tc, digests_see_what_is_computed);
     tcase_add_test(tc, what_load_refuses_is_not_saved);

@@ -14,6 +14,7 @@
 #include "calibrate/ridge.h"
 #include "calibrate/statistics.h"
 #include "kernels/kernels.h"
+#include "probe/probe.h"
 
 enum {
     LAC_CALIBRATE_UNITS_MAX = 16,     /* units of one mask */
@@ -60,6 +61,8 @@ typedef struct {
     uint32_t patches_count;
     uint32_t patch_units[LAC_CALIBRATE_UNITS_MAX];
     lac_fit_patch patches[LAC_CALIBRATE_UNITS_MAX]; /* when measured */
+    lac_probe probe; /* of a certified mask; report.worth: it belongs into the plan */
+    lac_probe_report probe_report;
 } lac_calibrate_point;
 
 typedef struct {

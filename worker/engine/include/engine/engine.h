@@ -27,6 +27,9 @@ typedef struct {
     lac_scope scope;  /* DECODE: prompts run in full, what is generated leaves the units out */
     const lac_patch *patches; /* [patches_count] ascending units of the mask; read by create only */
     uint32_t patches_count;
+    /* Looks at a prompt's first rows, and may send the request back to full; NULL: none. Copied. Not used in
+     * a group of ranks, nor where the class leaves out a unit of the layers it looks at. */
+    const struct lac_probe *probe;
 } lac_engine_class;
 
 /* Running tokens that the text itself suggests as extra rows of a step (worker/spec). The answer is the
@@ -105,6 +108,7 @@ typedef struct {
     double flops;
     uint64_t class_reruns;  /* sequences whose class failed or grew unsure, run again in full */
     uint64_t class_unsure;  /* of them those whose entropy rose */
+    uint64_t class_doubted; /* of them those whose probe said no */
     uint64_t dropped_bytes; /* weights of units that are not in memory */
 } lac_engine_stats;
 void lac_engine_stats_read(const lac_engine *engine, lac_engine_stats *out);
@@ -168,6 +172,7 @@ typedef struct {
     uint64_t kv_bytes; /* of the pages it held, at most */
     bool rerun;        /* its class failed in mid-request: what followed ran as `class_index` */
     bool unsure;       /* … or became too uncertain of its text */
+    bool doubted;      /* … or its probe said no after the first rows */
 } lac_engine_account;
 
 /* What one sequence gained in a step; pointers live until the callback returns. */

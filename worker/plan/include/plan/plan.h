@@ -12,9 +12,10 @@
  *          "certificate": {"kl_mean", "kl_upper", "kl_p95", "top1", "cost_saved", "data",
  *                          "documents", "requests", "tokens", "method", "date"},
  *          "checks"?: [{"name", "full", "class", "bound"}]}, …},
- *       "patches"?: [{"unit": "A7", "rank": 32}]}, …],
- *    "canaries"?: {"structured": ["text", …], …}}
- * A field that is not listed is refused by name: what is not understood may matter.
+ *       "patches"?: [{"unit": "A7", "rank": 32}],
+ *       "probe"?: {"mean", "scale", "weights": [LAC_PROBE_FEATURES numbers], "bias", "threshold"}},
+ * …], "canaries"?: {"structured": ["text", …], …}} A field that is not listed is refused by name:
+ * what is not understood may matter.
  *
  * The companion: tensors patch.<class>.<unit>.down [hidden × rank] and .up [rank × hidden] in
  * GGUF's order (columns first), F16, so that P = up·down maps rmsnorm(h) to what is added to h. A
@@ -31,7 +32,7 @@
 #include "model/model.h"
 
 /* A change of the format raises VERSION; the one before it is still read. A plan is written in the
- * oldest version that can say what it holds: 2 came with canaries. */
+ * oldest version that can say what it holds: 2 came with canaries and probes. */
 enum { LAC_PLAN_VERSION = 2, LAC_PLAN_VERSION_OLDEST = 1 };
 
 /* A score of the class beside full's: a task, or a robustness check. Higher is better. */
@@ -54,7 +55,9 @@ typedef struct {
     lac_mask mask; /* not empty */
     lac_plan_serve serves[LAC_INPUT_TYPES];
     uint32_t patches_count;
-    lac_patch *patches; /* [patches_count] ascending units of the mask; all the plan's */
+    lac_patch *patches;      /* [patches_count] ascending units of the mask; all the plan's */
+    struct lac_probe *probe; /* NULL: none; the plan's. No part of the digest: it changes who runs
+                                as the class, not what the class does */
     char notes[LAC_PLAN_NOTES_MAX + 1];
     lac_digest digest; /* lac_class_digest(); hint: lac_class_hint() */
 } lac_plan_class;
@@ -99,6 +102,8 @@ lac_plan_class *lac_plan_class_add(lac_plan *plan, const char *name, lac_scope s
  * not finite. */
 lac_status lac_plan_patch_set(lac_plan *plan, lac_plan_class *class, uint32_t unit, uint32_t rank,
                               const uint16_t *down, const uint16_t *up, lac_error *err);
+/* Copies the probe in place of an earlier one; NULL takes that away. */
+void lac_plan_probe_set(lac_plan_class *class, const struct lac_probe *probe);
 /* Fills serves[type]; copies the checks. */
 void lac_plan_serve_set(lac_plan_class *class, lac_input_type type, lac_tier tier,
                         const lac_certificate *certificate, const lac_plan_check *checks,
