@@ -46,11 +46,10 @@ static bool local_alloc(lac__local *l, const lac_backend_options *o, uint32_t it
     l->tile = line_alloc((size_t)LAC__TILE * slice * 4);
     l->tile2 = line_alloc((size_t)LAC__TILE * slice * 4);
     l->items.items = line_alloc(items_max * sizeof *l->items.items);
-    l->best_value = line_alloc((size_t)o->logit_rows_max * 4);
-    l->best_id = line_alloc((size_t)o->logit_rows_max * 4);
+    l->weights = line_alloc((size_t)lac__pad16(o->hidden) * 4);
     l->top = line_alloc(o->logit_rows_max * sizeof *l->top);
     return panel_alloc(&l->panel, LAC__REDUNDANT, o->hidden) && l->row && l->tile && l->tile2 &&
-           l->items.items && l->best_value && l->best_id && l->top;
+           l->items.items && l->weights && l->top;
 }
 
 static bool buffers_alloc(lac_backend *be)
@@ -90,8 +89,7 @@ static void buffers_free(lac_backend *be)
         free(l->tile2);
         free(l->attention);
         free(l->items.items);
-        free(l->best_value);
-        free(l->best_id);
+        free(l->weights);
         free(l->top);
     }
     free(be->locals);

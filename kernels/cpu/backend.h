@@ -24,6 +24,7 @@ typedef enum {
     PHASE_LINEAR_UP,   /* a job 32 output rows */
     PHASE_SUM,         /* one job: a result over the ranks of a group */
     PHASE_TAP,         /* a job a row; none unless the batch asks for it */
+    PHASE_TOP,         /* a job a logit row: its best ones */
     PHASE_RESIDUAL,    /* a job a row; only for results that were summed up, without a post norm */
     /* Of experts.c: */
     PHASE_EXPERTS_NORM,    /* a job a row */
@@ -64,10 +65,15 @@ typedef struct {
     const lac_op *made_for; /* the operation these were made for in this step; NULL = none */
 } lac__items;
 
+enum {
+    LAC__REFINED = 16, /* best logits of a row that are computed once more */
+    LAC__TOP_MAX = LAC_TOP_LOGITS_MAX + LAC__REFINED
+};
+
 /* The best logits of a row that a thread has seen. (top.c) */
 typedef struct {
     uint32_t count;
-    lac_top_logit list[LAC_TOP_LOGITS_MAX];
+    lac_top_logit list[LAC__TOP_MAX];
 } lac__top;
 
 /* One thread's own memory. */
@@ -78,9 +84,8 @@ typedef struct {
     float *tile2;     /* the same: up beside gate */
     float *attention; /* attention scratch */
     lac__items items;
-    float *best_value; /* [logit_rows_max] */
-    uint32_t *best_id;
-    lac__top *top; /* [logit_rows_max] */
+    float *weights; /* [hidden]: one row of weights as floats */
+    lac__top *top;  /* [logit_rows_max] */
     lac__experts_local experts;
     bool odd; /* saw something not finite */
 } lac__local;
@@ -130,11 +135,11 @@ void lac__program_free(lac_backend *be);
 void lac__kv_write(const lac_backend *be, uint8_t *head, uint32_t t, uint32_t dim, bool is_v,
                    const float *x);
 
-/* Takes the logits of tokens first … first+n−1, of which `largest` is the largest; then all lists
- * of a row into one. (top.c) */
-void lac__top_take(lac__top *top, uint32_t wanted, uint32_t first, const float *x, uint32_t n,
-                   float largest);
-void lac__top_merge(const lac__top *from, uint32_t wanted, lac_top_logit *out, uint32_t *count);
+/* Takes the logits of tokens first … first+n−1 for a row, of which `largest` is the largest; then
+ * the i-th logit row's best out of all threads' lists. (top.c) */
+void lac__top_take(lac__top *top, const lac_logit_row *row, uint32_t first, const float *x,
+                   uint32_t n, float largest);
+void lac__top_finish(lac_backend *be, const lac__phase *ph, lac__local *l, uint32_t i);
 
 /* Builds the attention items of one operation for the running step. (items.c) */
 void lac__items_build(lac_backend *be, lac__items *out, const lac_op *op);

@@ -335,7 +335,14 @@ void lac__unpack_row(const lac_weight *w, uint32_t row, float *out)
             out[c] = float_at(w->type, group + ((size_t)c * 8 + r) * size);
         return;
     }
-    for (uint32_t b = 0; b < w->cols / BLOCK; b++) {
+    for (uint32_t b = 0; w->type == LAC_TYPE_Q8_0 && b < w->cols / BLOCK; b++) { /* heads, mostly */
+        lac__unit_place at = lac__unit_at(LAC_TYPE_Q8_0, b);
+        const int8_t *codes = (const int8_t *)group + at.codes + 4 * r;
+        float d = lac__f16_to_f32(u16_at(group + at.d + 2 * r));
+        for (uint32_t c = 0; c < BLOCK; c++)
+            out[b * BLOCK + c] = d * (float)codes[32 * (c / 4) + c % 4];
+    }
+    for (uint32_t b = 0; w->type != LAC_TYPE_Q8_0 && b < w->cols / BLOCK; b++) {
         lac__unit_place at = lac__unit_at(w->type, b);
         block in = {.d = u16_at(group + at.d + 2 * r)};
         if (at.m)

@@ -257,6 +257,8 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
     case LAC_OP_HEAD: {
         const lac_weight *w[] = {op->u.head.weight};
         push_normed(be, PHASE_HEAD, op, w, 1);
+        push(be, PHASE_TOP, op);
+        reads(last(be), op->u.head.weight);
         break;
     }
     case LAC_OP_PATCH:

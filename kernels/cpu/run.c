@@ -414,13 +414,7 @@ static void job_head(lac_backend *be, const lac__phase *ph, lac__local *l, uint3
             if (op->u.head.softcap > 0.0f)
                 be->kernels->softcap(x, n, op->u.head.softcap);
             l->odd |= !be->kernels->best(x, n, &value, &index);
-            if (value > l->best_value[i] ||
-                (value == l->best_value[i] && first + index < l->best_id[i])) {
-                l->best_value[i] = value;
-                l->best_id[i] = first + index;
-            }
-            if (batch->logit_rows[i].top_count > 0)
-                lac__top_take(&l->top[i], batch->logit_rows[i].top_count, first, x, n, value);
+            lac__top_take(&l->top[i], &batch->logit_rows[i], first, x, n, value);
             if (batch->logit_rows[i].logits)
                 memcpy(batch->logit_rows[i].logits + first, x, n * sizeof *x);
         }
@@ -473,6 +467,7 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_POST_NORM: job_post_norm(be, ph, l, job); break;
     case PHASE_GATE_UP: job_gate_up(be, ph, l, job); break;
     case PHASE_HEAD: job_head(be, ph, l, job); break;
+    case PHASE_TOP: lac__top_finish(be, ph, l, job); break;
     case PHASE_LINEAR_DOWN: job_linear_down(be, ph, l, job); break;
     case PHASE_LINEAR_UP: job_linear_up(be, ph, l, job); break;
     case PHASE_SUM: job_sum(be, ph); break;
@@ -526,42 +521,20 @@ static void step_on_thread(void *context, uint32_t thread)
     }
 }
 
-/* What the threads found of each row. True when one of them saw something that is not finite. */
-static bool logits_merge(lac_backend *be, lac_batch *batch)
-{
-    bool odd = false;
-    for (uint32_t t = 0; t < be->threads; t++)
-        odd |= be->locals[t].odd;
-    for (uint32_t i = 0; i < batch->logit_rows_count; i++) {
-        lac_logit_row *out = &batch->logit_rows[i];
-        uint32_t count = 0;
-        for (uint32_t t = 0; t < be->threads; t++) {
-            const lac__local *l = &be->locals[t];
-            lac__top_merge(&l->top[i], out->top_count, out->top, &count);
-            if (t == 0 || l->best_value[i] > out->best_logit ||
-                (l->best_value[i] == out->best_logit && l->best_id[i] < out->best_token)) {
-                out->best_logit = l->best_value[i];
-                out->best_token = l->best_id[i];
-            }
-        }
-    }
-    return odd;
-}
-
 lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
 {
-    uint32_t logits = batch->logit_rows_count;
     be->batch = batch;
     if (batch->times)
         memset(batch->times, 0, be->ops_count * sizeof *batch->times);
     be->sum_status = LAC_OK;
     for (uint32_t t = 0; t < be->threads; t++) {
         be->locals[t].odd = false;
-        for (uint32_t i = 0; i < logits; i++) {
-            be->locals[t].best_value[i] = -INFINITY;
-            be->locals[t].best_id[i] = UINT32_MAX;
+        for (uint32_t i = 0; i < batch->logit_rows_count; i++)
             be->locals[t].top[i].count = 0;
-        }
+    }
+    for (uint32_t i = 0; i < batch->logit_rows_count; i++) { /* where the program has no head */
+        batch->logit_rows[i].best_logit = -INFINITY;
+        batch->logit_rows[i].best_token = UINT32_MAX;
     }
     lac__pool_run(be->pool, step_on_thread, be);
     be->batch = NULL;
@@ -570,7 +543,10 @@ lac_status lac__run(lac_backend *be, lac_batch *batch, lac_error *err)
     if (batch->residual_out)
         memcpy(batch->residual_out, be->h,
                (size_t)batch->rows * be->options.hidden * sizeof *be->h);
-    if (logits_merge(be, batch))
+    bool odd = false;
+    for (uint32_t t = 0; t < be->threads; t++)
+        odd |= be->locals[t].odd;
+    if (odd)
         return lac_fail(err, LAC_EINTERNAL, "a result of the model is not finite");
     return LAC_OK;
 }

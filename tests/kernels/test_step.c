@@ -625,6 +625,57 @@ START_TEST(patches_without_rows_cost_nothing)
 }
 END_TEST
 
+/* The best logits of a row are those of its normed state as it is, not of one rounded to bytes; the
+ * others are rounded ones. */
+START_TEST(the_best_logits_are_refined)
+{
+    model m;
+    engine e;
+    static float logits[VOCAB], state[9 * HIDDEN];
+    uint32_t tokens[9], table[LAYERS][PAGES_MAX] = {{0}}, refined = 0, rounded = 0;
+    lac_error err = {0};
+    model_make(&m, &plain);
+    engine_open(&e, &m, lac_cpu_isa_best(), 2, LAC_KV_F16);
+    for (uint32_t i = 0; i < 9; i++)
+        tokens[i] = token_at(3, i);
+    lac_segment segment = {.rows = 9, .tables = &table[0][0], .table_stride = PAGES_MAX};
+    lac_logit_row row = {.row = 8, .logits = logits};
+    lac_batch batch = {.rows = 9,
+                       .tokens = tokens,
+                       .segments_count = 1,
+                       .segments = &segment,
+                       .logit_rows_count = 1,
+                       .logit_rows = &row,
+                       .residual_out = state};
+    ck_assert_int_eq(e.api->run(e.be, e.ops, e.ops_count, &batch, &err), LAC_OK);
+    const float *h = state + 8 * HIDDEN;
+    double square = 0;
+    for (uint32_t d = 0; d < HIDDEN; d++)
+        square += (double)h[d] * h[d];
+    for (uint32_t k = 0; k < VOCAB; k++) {
+        double truth = 0, size = 0;
+        uint32_t better = 0;
+        for (uint32_t d = 0; d < HIDDEN; d++) {
+            double x = h[d] / sqrt(square / HIDDEN + 1e-5) * m.w[WEIGHTS - 1].values[d] *
+                       m.w[0].values[(size_t)k * HIDDEN + d];
+            truth += x;
+            size += fabs(x);
+        }
+        for (uint32_t o = 0; o < VOCAB; o++)
+            better += logits[o] > logits[k];
+        double off = fabs(truth - logits[k]) / size;
+        if (better < 8) /* of sixteen: the rest may have changed places */
+            ck_assert_msg(off < 1e-6, "token %u, place %u: off by %g", k, better, off);
+        refined += off < 1e-6;
+        rounded += off > 1e-5;
+    }
+    ck_assert_uint_ge(refined, 16);
+    ck_assert_uint_gt(rounded, VOCAB / 2);
+    engine_close(&e);
+    model_free(&m);
+}
+END_TEST
+
 START_TEST(what_is_not_finite_is_reported)
 {
     model m;
@@ -711,6 +762,7 @@ Suite *suite_step(void)
     tcase_add_test(t, patches_without_rows_cost_nothing);
     tcase_add_test(t, a_linear_unit_is_a_patch_with_a_norm);
     tcase_add_test(t, a_linear_unit_may_be_quantised);
+    tcase_add_test(t, the_best_logits_are_refined);
     tcase_add_test(t, what_is_not_finite_is_reported);
     tcase_add_test(t, bad_shapes_are_refused);
     suite_add_tcase(s, t);
