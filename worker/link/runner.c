@@ -314,10 +314,11 @@ static void run(lac_runner *runner)
         report_pass(runner);
         if (commanded || stepped)
             continue;
-        if (!shadow_run(runner))
-            bell_wait(&runner->bell, lac_canaries_due_ms(runner->canaries));
-        else if (group_over(runner))
+        bool scoring = shadow_run(runner);
+        if (group_over(runner))
             break;
+        if (!scoring)
+            bell_wait(&runner->bell, lac_canaries_due_ms(runner->canaries));
     }
     /* Others still read the tokenizer: the engine stays until it is asked to go. */
     while (!atomic_load(&runner->stopping))
