@@ -22,6 +22,7 @@ typedef enum {
     PHASE_HEAD,        /* a job 64 vocabulary rows */
     PHASE_LINEAR_DOWN, /* a job 32 rows of the rank */
     PHASE_LINEAR_UP,   /* a job 32 output rows */
+    PHASE_BEFORE,      /* one job: what the ranks before this one have of a result */
     PHASE_SUM,         /* one job: a result over the ranks of a group */
     PHASE_TAP,         /* a job a row; none unless the batch asks for it */
     PHASE_TOP,         /* a job a logit row: its best ones */
@@ -191,6 +192,18 @@ static inline lac__rows lac__unit_rows(const lac_batch *batch, const lac_op *op)
 static inline uint32_t lac__row_at(lac__rows rows, uint32_t i)
 {
     return rows.rows ? rows.rows[i] : i;
+}
+
+/* Results of which each rank adds its share to those of the ranks before it; this one has some
+ * before it. */
+static inline bool lac__chains(const lac_op *op)
+{
+    const lac_reducer *sum = op->u.project.sum;
+    return sum && sum->whole && lac__type_quantised(op->u.project.weight->type);
+}
+static inline bool lac__goes_on(const lac_op *op)
+{
+    return lac__chains(op) && op->u.project.sum->before;
 }
 
 #endif

@@ -59,6 +59,7 @@ typedef struct {
     uint32_t n;
     lac__xblock *x;
     float *f;
+    bool goes_on; /* of integer products: out holds what the columns before these came to */
 } lac__tile;
 
 /* A panel is tiles one after the other; only the last is narrower than 16. */

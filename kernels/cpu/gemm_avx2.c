@@ -86,9 +86,8 @@ LAC__ALWAYS void quad_pair(const lac_type type, const uint8_t *codes, uint32_t i
  * among the products of the next. What memory delivers is the limit only if
  * this keeps up with it. */
 LAC__ALWAYS __m256 single_unsigned(const lac_type type, const uint8_t *g, uint32_t blocks,
-                                   const lac__xblock *x)
+                                   const lac__xblock *x, __m256 acc)
 {
-    __m256 acc = _mm256_setzero_ps();
     __m256i before = _mm256_setzero_si256();
     unit last = {.d = _mm256_setzero_ps(), .m = _mm256_setzero_ps()};
     float dx = 0.0f, sx = 0.0f;
@@ -129,11 +128,10 @@ LAC__ALWAYS __m256 single_unsigned(const lac_type type, const uint8_t *g, uint32
 
 /* One column. */
 LAC__ALWAYS __m256 single(const lac_type type, const uint8_t *g, uint32_t blocks,
-                          const lac__xblock *x)
+                          const lac__xblock *x, __m256 acc)
 {
     if (type != LAC_TYPE_Q8_0 && type != LAC_TYPE_Q6_K)
-        return single_unsigned(type, g, blocks, x);
-    __m256 acc = _mm256_setzero_ps();
+        return single_unsigned(type, g, blocks, x, acc);
     for (uint32_t b = 0; b < blocks; b++, x++) {
         lac__unit_place at = lac__unit_at(type, b);
         unit u;
@@ -247,9 +245,9 @@ LAC__ALWAYS void tile_signed(uint32_t n, const uint8_t *codes, __m256 d, const l
 /* Two or more columns: results in the first-level cache, a unit unpacked once
  * for all. */
 LAC__ALWAYS void wide(const lac_type type, uint32_t n, const uint8_t *g, uint32_t blocks,
-                      const lac__xblock *x, float *out, size_t ld)
+                      const lac__xblock *x, bool goes_on, float *out, size_t ld)
 {
-    for (uint32_t c = 0; c < n; c++)
+    for (uint32_t c = 0; c < n && !goes_on; c++)
         _mm256_storeu_ps(out + c * ld, _mm256_setzero_ps());
     for (uint32_t b = 0; b < blocks; b++, x += n) {
         lac__unit_place at = lac__unit_at(type, b);
@@ -284,10 +282,12 @@ LAC__ALWAYS void integer_gemm(const lac_type type, const lac_weight *w, uint32_t
     const uint8_t *g = w->data + (size_t)group * w->group_bytes;
     uint32_t blocks = w->cols / 32;
     for (uint32_t i = 0; i < groups; i++, g += w->group_bytes, out += 8) {
-        if (x->n == 1)
-            _mm256_storeu_ps(out, single(type, g, blocks, x->x));
-        else
-            wide(type, x->n, g, blocks, x->x, out, ld);
+        if (x->n == 1) {
+            __m256 start = x->goes_on ? _mm256_loadu_ps(out) : _mm256_setzero_ps();
+            _mm256_storeu_ps(out, single(type, g, blocks, x->x, start));
+        } else {
+            wide(type, x->n, g, blocks, x->x, x->goes_on, out, ld);
+        }
     }
 }
 

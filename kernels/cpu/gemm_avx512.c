@@ -173,13 +173,19 @@ LAC__ALWAYS void put(float *out, __m512 acc, bool both)
         _mm256_storeu_ps(out, _mm512_castps512_ps256(acc));
 }
 
+/* What put() left. */
+LAC__ALWAYS __m512 get(const float *out, bool both)
+{
+    return both ? _mm512_loadu_ps(out) : join(_mm256_loadu_ps(out), _mm256_setzero_ps());
+}
+
 LAC__ALWAYS void integer_columns(const lac_type type, const uint32_t n, uint32_t stride,
                                  const uint8_t *g, size_t next, uint32_t blocks,
-                                 const lac__xblock *x, float *out, size_t ld)
+                                 const lac__xblock *x, bool goes_on, float *out, size_t ld)
 {
     __m512 acc[8];
     for (uint32_t c = 0; c < n; c++)
-        acc[c] = _mm512_setzero_ps();
+        acc[c] = goes_on ? get(out + c * ld, next != 0) : _mm512_setzero_ps();
     for (uint32_t b = 0; b < blocks; b++, x += stride) {
         lac__unit_place at = lac__unit_at(type, b);
         unit u;
@@ -205,11 +211,11 @@ LAC__ALWAYS void integer_gemm(const lac_type type, const lac_weight *w, uint32_t
         size_t next = i + 1 < groups ? w->group_bytes : 0;
         uint32_t c = 0;
         for (; c + 8 <= x->n; c += 8)
-            integer_columns(type, 8, x->n, g, next, blocks, x->x + c, out + c * ld, ld);
+            integer_columns(type, 8, x->n, g, next, blocks, x->x + c, x->goes_on, out + c * ld, ld);
         for (; c + 4 <= x->n; c += 4)
-            integer_columns(type, 4, x->n, g, next, blocks, x->x + c, out + c * ld, ld);
+            integer_columns(type, 4, x->n, g, next, blocks, x->x + c, x->goes_on, out + c * ld, ld);
         for (; c < x->n; c++)
-            integer_columns(type, 1, x->n, g, next, blocks, x->x + c, out + c * ld, ld);
+            integer_columns(type, 1, x->n, g, next, blocks, x->x + c, x->goes_on, out + c * ld, ld);
     }
 }
 

@@ -63,7 +63,7 @@ LAC__ALWAYS void integer_gemm(const lac_type type, const lac_weight *w, uint32_t
 {
     for (uint32_t g = 0; g < groups; g++) {
         const uint8_t *data = w->data + (size_t)(group + g) * w->group_bytes;
-        for (uint32_t c = 0; c < x->n; c++)
+        for (uint32_t c = 0; c < x->n && !x->goes_on; c++)
             memset(out + c * ld + g * 8, 0, 8 * sizeof *out);
         for (uint32_t b = 0; b < w->cols / 32; b++) {
             lac__unit_place at = lac__unit_at(type, b);

@@ -45,11 +45,11 @@ LAC__ALWAYS __m256 column(const lac_type type, const unit *u, const lac__xblock 
 /* One group of rows; n is a constant only where it is 1, whose result stays in
  * a register. */
 LAC__ALWAYS void columns(const lac_type type, uint32_t n, const uint8_t *g, uint32_t blocks,
-                         const lac__xblock *x, float *out, size_t ld)
+                         const lac__xblock *x, bool goes_on, float *out, size_t ld)
 {
-    for (uint32_t c = 0; c < n; c++)
+    for (uint32_t c = 0; c < n && !goes_on; c++)
         _mm256_storeu_ps(out + c * ld, _mm256_setzero_ps());
-    __m256 only = _mm256_setzero_ps();
+    __m256 only = _mm256_loadu_ps(out);
     for (uint32_t b = 0; b < blocks; b++, x += n) {
         lac__unit_place at = lac__unit_at(type, b);
         unit u;
@@ -72,8 +72,8 @@ LAC__ALWAYS void integer_gemm(const lac_type type, const lac_weight *w, uint32_t
     uint32_t blocks = w->cols / 32;
     for (uint32_t i = 0; i < groups; i++, g += w->group_bytes, out += 8) {
         if (x->n == 1)
-            columns(type, 1, g, blocks, x->x, out, ld);
+            columns(type, 1, g, blocks, x->x, x->goes_on, out, ld);
         else
-            columns(type, x->n, g, blocks, x->x, out, ld);
+            columns(type, x->n, g, blocks, x->x, x->goes_on, out, ld);
     }
 }

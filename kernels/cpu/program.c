@@ -246,6 +246,8 @@ static lac_status op_add(lac_backend *be, const lac_op *op, const lac_op *next, 
         break;
     }
     case LAC_OP_PROJECT:
+        if (lac__goes_on(op))
+            push(be, PHASE_BEFORE, op);
         push(be, PHASE_PROJECT, op);
         if (op->u.project.sum)
             push(be, PHASE_SUM, op);

@@ -134,13 +134,22 @@ static void norm_for_self(lac_backend *be, const lac__phase *ph, lac__local *l)
         norm_row(be, ph, l, &l->panel, rows, i);
 }
 
-static void product(lac_backend *be, const lac_weight *w, uint32_t group, uint32_t groups,
-                    const lac__panel *panel, uint32_t rows, uint32_t tile, float *out, size_t ld)
+/* `goes_on`: out holds what the result is to be added to. */
+static void product_on(lac_backend *be, const lac_weight *w, uint32_t group, uint32_t groups,
+                       const lac__panel *panel, uint32_t rows, uint32_t tile, bool goes_on,
+                       float *out, size_t ld)
 {
     lac__tile x = lac__panel_tile(panel, w->cols, rows, tile);
+    x.goes_on = goes_on;
     if (group + groups > w->groups)
         groups = w->groups - group;
     be->kernels->gemm[w->type](w, group, groups, &x, out, ld);
+}
+
+static void product(lac_backend *be, const lac_weight *w, uint32_t group, uint32_t groups,
+                    const lac__panel *panel, uint32_t rows, uint32_t tile, float *out, size_t ld)
+{
+    product_on(be, w, group, groups, panel, rows, tile, false, out, ld);
 }
 
 /* ---- QKV: one head a job ---- */
@@ -298,9 +307,13 @@ static void job_project(lac_backend *be, const lac__phase *ph, lac__local *l, ui
     uint32_t hidden = be->options.hidden, rows = op_rows(be, op), first = job * LAC__SLICE;
     uint32_t n = hidden - first < LAC__SLICE ? hidden - first : LAC__SLICE;
     const lac_weight *bias = op->u.project.bias;
+    bool goes_on = lac__goes_on(op);
     for (uint32_t t = 0; t < ceil_div(rows, LAC__TILE); t++) {
-        product(be, op->u.project.weight, first / 8, LAC__SLICE / 8, &be->inner, rows, t, l->tile,
-                LAC__SLICE);
+        for (uint32_t i = t * LAC__TILE; goes_on && i < rows && i < (t + 1) * LAC__TILE; i++)
+            memcpy(l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE,
+                   be->branch + (size_t)i * hidden + first, n * sizeof *l->tile);
+        product_on(be, op->u.project.weight, first / 8, LAC__SLICE / 8, &be->inner, rows, t,
+                   goes_on, l->tile, LAC__SLICE);
         for (uint32_t i = t * LAC__TILE; i < rows && i < (t + 1) * LAC__TILE; i++) {
             float *x = l->tile + (size_t)(i % LAC__TILE) * LAC__SLICE;
             if (bias)
@@ -330,8 +343,18 @@ static void job_sum(lac_backend *be, const lac__phase *ph)
     bool embed = ph->op->kind == LAC_OP_EMBED;
     const lac_reducer *sum = embed ? ph->op->u.embed.sum : ph->op->u.project.sum;
     size_t rows = embed ? be->batch->rows : op_rows(be, ph->op);
+    bool chain = !embed && lac__chains(ph->op);
     if (be->sum_status == LAC_OK)
-        be->sum_status = sum->sum(sum->arg, embed ? be->h : be->branch, rows * be->options.hidden);
+        be->sum_status = (chain ? sum->whole : sum->sum)(sum->arg, embed ? be->h : be->branch,
+                                                         rows * be->options.hidden);
+}
+
+static void job_before(lac_backend *be, const lac__phase *ph)
+{
+    const lac_reducer *sum = ph->op->u.project.sum;
+    size_t count = (size_t)op_rows(be, ph->op) * be->options.hidden;
+    if (be->sum_status == LAC_OK)
+        be->sum_status = sum->before(sum->arg, be->branch, count);
 }
 
 static void job_residual(lac_backend *be, const lac__phase *ph, uint32_t i)
@@ -442,6 +465,7 @@ static uint32_t phase_jobs(lac_backend *be, const lac__phase *ph, lac__local *l)
     if (rows == 0)
         return 0;
     switch (ph->kind) {
+    case PHASE_BEFORE:
     case PHASE_SUM: return 1;
     case PHASE_NORM: return rows <= LAC__REDUNDANT && !ph->shared ? 0 : rows;
     case PHASE_QKV: return op->u.qkv.heads + 2 * op->u.qkv.kv_heads;
@@ -470,6 +494,7 @@ static void job_run(lac_backend *be, const lac__phase *ph, lac__local *l, uint32
     case PHASE_TOP: lac__top_finish(be, ph, l, job); break;
     case PHASE_LINEAR_DOWN: job_linear_down(be, ph, l, job); break;
     case PHASE_LINEAR_UP: job_linear_up(be, ph, l, job); break;
+    case PHASE_BEFORE: job_before(be, ph); break;
     case PHASE_SUM: job_sum(be, ph); break;
     case PHASE_TAP: job_tap(be, job); break;
     case PHASE_RESIDUAL: job_residual(be, ph, job); break;

@@ -272,6 +272,59 @@ START_TEST(formats_mean_what_the_file_says)
 }
 END_TEST
 
+/* Columns first … first+cols−1 of a problem: what one rank of several holds. */
+static lac_weight part_pack(const problem *p, uint32_t first, uint32_t cols)
+{
+    lac_weight w = p->w;
+    w.cols = cols;
+    w.group_bytes = lac__group_bytes(w.type, cols);
+    w.data = malloc(w.groups * w.group_bytes);
+    for (uint32_t g = 0; g < w.groups; g++) {
+        const uint8_t *eight[8];
+        for (uint32_t r = 0; r < 8; r++)
+            eight[r] = g * 8 + r < w.rows ? p->source + (g * 8 + r) * row_bytes(w.type, p->w.cols) +
+                                                row_bytes(w.type, first)
+                                          : NULL;
+        lac__pack_group(w.type, w.type, cols, eight, w.data + g * w.group_bytes);
+    }
+    return w;
+}
+
+static void check_two_turns(const lac__kernels *k, lac_type type, uint32_t rows, uint32_t n)
+{
+    enum { COLS = 1536, CUT = 512 };
+    problem p;
+    size_t ld;
+    problem_make(&p, type, rows, COLS, n);
+    float *whole = product(k, &p, &ld);
+    float *turns = malloc((ld * n + GUARD) * sizeof *turns);
+    lac_weight first = part_pack(&p, 0, CUT), second = part_pack(&p, CUT, COLS - CUT);
+    lac__tile rest = {.n = n, .x = p.tile.x + (size_t)CUT / 32 * n, .goes_on = true};
+    k->gemm[type](&first, 0, first.groups, &p.tile, turns, ld);
+    k->gemm[type](&second, 0, second.groups, &rest, turns, ld);
+    for (uint32_t c = 0; c < n; c++)
+        ck_assert_msg(memcmp(turns + c * ld, whole + GUARD + c * ld, p.w.groups * 32) == 0,
+                      "%s type %d, %u rows, column %u of %u", k->name, (int)type, rows, c, n);
+    free(first.data);
+    free(second.data);
+    free(turns);
+    free(whole);
+    problem_free(&p);
+}
+
+/* A product that goes on from where another rank's stopped has the bits of all at once. */
+START_TEST(columns_in_two_turns_are_the_same)
+{
+    static const uint32_t batch[] = {1, 2, 3, 4, 7, 16};
+    lac_type type = types_all[_i];
+    for (size_t b = 0; b < 6 && lac__type_quantised(type); b++) {
+        check_two_turns(&lac__kernels_scalar, type, 24, batch[b]);
+        for (const lac__kernels *const *k = kernels_fast(); *k; k++)
+            check_two_turns(*k, type, 24, batch[b]);
+    }
+}
+END_TEST
+
 Suite *suite_gemm(void)
 {
     Suite *s = suite_create("gemm");
@@ -281,6 +334,7 @@ Suite *suite_gemm(void)
     tcase_add_loop_test(t, a_column_does_not_depend_on_its_neighbours, 0, TYPES_ALL);
     tcase_add_loop_test(t, extreme_codes_do_not_overflow, 0, TYPES_ALL);
     tcase_add_loop_test(t, packed_rows_come_back_as_the_file_had_them, 0, TYPES_ALL);
+    tcase_add_loop_test(t, columns_in_two_turns_are_the_same, 0, TYPES_ALL);
     tcase_add_test(t, formats_mean_what_the_file_says);
     suite_add_tcase(s, t);
     return s;

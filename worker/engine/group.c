@@ -93,6 +93,37 @@ static lac_status parts_sum(void *arg, float *x, size_t count)
     return lac_fabric_all_reduce(g->fabric, span, lac__group_call(g), x, count, &g->sum_err);
 }
 
+/* One after the other in order of the parts, and the end of it to all. Rows from stage to stage
+ * travel between other pairs of ranks, so their channel is free within a stage. */
+static lac_status parts_before(void *arg, float *x, size_t count)
+{
+    lac_engine *e = arg;
+    lac__group *g = e->group;
+    return lac_fabric_receive(g->fabric, g->rank - 1, LAC_FABRIC_ROWS, lac__group_call(g), x,
+                              count * sizeof *x, NULL, &g->sum_err);
+}
+
+static lac_status parts_whole(void *arg, float *x, size_t count)
+{
+    lac_engine *e = arg;
+    lac__group *g = e->group;
+    uint32_t first = e->shard.stage * e->shard.parts, last = first + e->shard.parts - 1;
+    size_t bytes = count * sizeof *x;
+    lac_status status = LAC_OK;
+    if (g->rank < last)
+        status = lac_fabric_send(g->fabric, g->rank + 1, LAC_FABRIC_ROWS, lac__group_call(g), x,
+                                 bytes, &g->sum_err);
+    for (uint32_t r = first; g->rank == last && r < last && status == LAC_OK; r++)
+        status = lac_fabric_send(g->fabric, r, LAC_FABRIC_ROWS, lac__group_call(g), x, bytes,
+                                 &g->sum_err);
+    if (status == LAC_OK)
+        status = lac_fabric_settle(g->fabric, lac__group_call(g), &g->sum_err);
+    if (status == LAC_OK && g->rank < last)
+        status = lac_fabric_receive(g->fabric, last, LAC_FABRIC_ROWS, lac__group_call(g), x, bytes,
+                                    NULL, &g->sum_err);
+    return status;
+}
+
 lac_status lac__group_open(lac_engine *e, const lac_engine_options *options, lac_error *err)
 {
     const lac_engine_group *o = &options->group;
@@ -109,7 +140,10 @@ lac_status lac__group_open(lac_engine *e, const lac_engine_options *options, lac
                       .rank = rank,
                       .ranks = lac_fabric_ranks(o->fabric),
                       .deadline_ms = o->deadline_ms ? o->deadline_ms : LAC_FABRIC_STEP_MS,
-                      .reducer = {.arg = e, .sum = parts_sum}};
+                      .reducer = {.arg = e,
+                                  .sum = parts_sum,
+                                  .before = rank % parts > 0 ? parts_before : NULL,
+                                  .whole = parts_whole}};
     e->group = g;
     e->shard = (lac__shard){.stages = o->placement->stages,
                             .stage = stage,

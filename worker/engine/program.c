@@ -257,10 +257,10 @@ static const lac_weight *packed_columns(builder *b, const lac_gguf_tensor *tenso
     return packed_slice(b, tensor, s);
 }
 
-/* A bias of a sum is added by one of the ranks. */
+/* A bias of a sum is added by one of the ranks: the last, where the others have added before. */
 static const lac_weight *packed_once(builder *b, const lac_gguf_tensor *tensor)
 {
-    return b->shard->part == 0 ? packed(b, tensor) : NULL;
+    return b->shard->part + 1 == b->shard->parts ? packed(b, tensor) : NULL;
 }
 
 static lac_op *op_add(builder *b, lac_op_kind kind, uint32_t unit)

@@ -89,6 +89,12 @@ typedef enum { LAC_ACT_SILU, LAC_ACT_GELU_TANH } lac_activation;
 typedef struct {
     void *arg;
     lac_status (*sum)(void *arg, float *x, size_t count);
+    /* The same for products of quantised weights, whose blocks are added one after the other: each
+     * rank goes on from where the one before it stopped, so that the bits are those of one rank.
+     * `before` gives what the ranks before have (NULL: this is the first); `whole` passes on what
+     * is there with this rank's share, and gives the end of it. NULL: sum is used. */
+    lac_status (*before)(void *arg, float *x, size_t count);
+    lac_status (*whole)(void *arg, float *x, size_t count);
 } lac_reducer;
 
 typedef enum {
