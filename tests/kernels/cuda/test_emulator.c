@@ -3,6 +3,7 @@
  * as an error that names the kernel and the place. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
