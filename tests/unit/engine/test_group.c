@@ -104,10 +104,14 @@ static int compare(lac_fabric *fabric, const setting *s, const outcome *one, con
             RANK_CHECK(memcmp(one->logits[c], many->logits[c], sizeof one->logits[c]) == 0);
         for (uint32_t i = 0; i < TOKENS; i++)
             kl += divergence(one->logits[c] + i * VOCAB, many->logits[c] + i * VOCAB) / TOKENS;
+        if (kl > s->kl_max)
+            fprintf(stderr, "%s %ux%u: kl %g, allowed %g\n", s->model, s->pp, s->tp, kl, s->kl_max);
         RANK_CHECK(kl <= s->kl_max);
     }
-    for (uint32_t id = 0; id < 7 && s->kl_max == 0; id++)
-        runner_same(&one->run.results[id], &many->run.results[id]);
+    /* Greedy text is the same in any case; what is drawn, where all logits are. */
+    for (uint32_t id = 0; id < 7 && s->isa != LAC_ISA_REFERENCE; id++)
+        if (s->kl_max == 0 || id != 3)
+            runner_same(&one->run.results[id], &many->run.results[id]);
     RANK_CHECK(one->active_layers == many->active_layers);
     return 0;
 }
@@ -171,11 +175,12 @@ static const setting settings[] = {
     {"tiny-gemma3-q8_0", 2, 2, LAC_ISA_REFERENCE, "A3,F5", 1e-5}, /* norms after the sums */
     {"tiny-qwen2-bf16", 1, 2, LAC_ISA_REFERENCE, NULL, 1e-5},     /* biases */
     {"tiny-gemma3-f32", 1, 2, LAC_ISA_REFERENCE, NULL, 1e-5},     /* one KV head, kept by both */
-    /* With quantised activations a flipped rounding would be seen: there is none. */
-    {"tiny-llama-q4_0", 1, 2, LAC_ISA_AUTO, NULL, 0},
-    {"tiny-llama-q4_0", 1, 3, LAC_ISA_AUTO, "A1,F2", 0},
-    {"tiny-llama-q4_0", 2, 2, LAC_ISA_SCALAR, "A1", 0},
-    {"tiny-gemma3-q8_0", 2, 2, LAC_ISA_AUTO, "A3,F5", 0}, /* norms after the sums */
+    /* With quantised activations a flipped rounding would be seen as 0.004 and more: there is none.
+     * But each part computes the best logits of its own rows once more, so more of them are. */
+    {"tiny-llama-q4_0", 1, 2, LAC_ISA_AUTO, NULL, 1e-5},
+    {"tiny-llama-q4_0", 1, 3, LAC_ISA_AUTO, "A1,F2", 1e-5},
+    {"tiny-llama-q4_0", 2, 2, LAC_ISA_SCALAR, "A1", 1e-5},
+    {"tiny-gemma3-q8_0", 2, 2, LAC_ISA_AUTO, "A3,F5", 1e-5}, /* norms after the sums */
 };
 
 START_TEST(groups_give_what_one_rank_gives)
