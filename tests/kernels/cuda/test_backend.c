@@ -204,7 +204,12 @@ START_TEST(tokens_are_drawn_on_the_device)
         lac_sample sample = {
             .unit = i / 8.0 + 0.06, .temperature = 2.0f, .top_p = 1.0f, .top_k = 50};
         lac_logit_row wanted = {.row = 0, .logits = logits, .sample = &sample};
-        lac_batch batch = {1, &token, 1, &segment, 1, &wanted, NULL, NULL, NULL, NULL, NULL};
+        lac_batch batch = {.rows = 1,
+                           .tokens = &token,
+                           .segments_count = 1,
+                           .segments = &segment,
+                           .logit_rows_count = 1,
+                           .logit_rows = &wanted};
         must(&p.cuda, &batch);
         uint32_t above = 0;
         for (uint32_t k = 0; k < VOCAB; k++)
@@ -255,8 +260,12 @@ START_TEST(every_failure_is_an_error)
         for (uint32_t step = 0; step < 2 && status == LAC_OK; step++) {
             lac_segment segment = {0, 1 + step, 0, table, 1};
             lac_logit_row wanted = {.row = step};
-            lac_batch batch = {1 + step, tokens, 1,    &segment, 1,   &wanted,
-                               NULL,     NULL,   NULL, NULL,     NULL};
+            lac_batch batch = {.rows = 1 + step,
+                               .tokens = tokens,
+                               .segments_count = 1,
+                               .segments = &segment,
+                               .logit_rows_count = 1,
+                               .logit_rows = &wanted};
             status = e.api->run(e.be, ops, 2, &batch, &err);
         }
         bool done = status == LAC_OK;
