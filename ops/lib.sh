@@ -19,9 +19,10 @@ lac_packages_build=(
 )
 # To fetch the default model.
 lac_packages_fetch=(python3 python3-pip ca-certificates)
-# To run every test: the second compiler and its sanitizer runtimes, clients, checkers.
+# To run every test: C++ for the emulator of GPU kernels, the second compiler and its sanitizer runtimes,
+# clients, checkers.
 lac_packages_test=(
-    clang clang-format libclang-rt-14-dev shellcheck curl git procps iproute2 util-linux
+    g++ clang clang-format libclang-rt-14-dev shellcheck curl git procps iproute2 util-linux
     python3-venv
 )
 # Python packages of the tests, pinned; they live in a virtual environment in the cache folder.
