@@ -255,7 +255,9 @@ START_TEST(a_probe_may_only_send_back_to_full)
         ck_assert(!accounts[2].rerun);
         ck_assert_uint_eq(run.results[1].tokens_count, ANSWER);
         ck_assert_uint_eq(stats.kv_pages_used, 0);
-        ck_assert_uint_eq(accounts[1].tokens, (PROMPT + ANSWER - 1) + (no ? PROMPT : 0));
+        /* The rows of the class before its probe looked: those of the first chunk. */
+        uint64_t before = accounts[1].tokens - (PROMPT + ANSWER - 1);
+        ck_assert(no ? before > 0 && before <= PROMPT : before == 0);
         /* The added blocks do nothing, so that class and full answer alike: with the probe or
          * without. */
         ck_assert_mem_eq(run.results[1].tokens, run.results[2].tokens, ANSWER * sizeof(uint32_t));
