@@ -33,7 +33,7 @@ BODIES = [
     ("chat/completions", {**HI, "logit_bias": {"-1": 1}}, 400, "logit_bias"),
     ("chat/completions", {**HI, "logit_bias": {str(i): 1 for i in range(400)}}, 400, "400 entries"),
     ("chat/completions", {**HI, "top_logprobs": 3}, 400, "top_logprobs is 3"),
-    ("chat/completions", {**HI, "tools": [{"type": "function"}]}, 400, "tools is given"),
+    ("chat/completions", {**HI, "tools": [{"type": "function"}]}, 400, "tools[0].function is missing"),
     ("chat/completions", {**HI, "response_format": {"type": "xml"}}, 400, "response_format"),
     ("chat/completions", {**HI, "no_such": 1}, 400, "no_such"),
     ("chat/completions", {**HI, "model": "../../etc/passwd"}, 404, "model is"),
@@ -59,7 +59,7 @@ def bodies():
 
 
 def paths_and_methods():
-    for path, status in [("/", 404), ("/v1", 404), ("/v1/chat/completions", 405), ("/v1/models/x", 404),
+    for path, status in [("/nothing", 404), ("/v1", 404), ("/v1/chat/completions", 405), ("/v1/models/x", 404),
                          ("/v1/models", 200), ("/livez", 200), ("/readyz", 503), ("/health", 503),
                          ("/metrics", 200)]:
         got, text = c.get(path)

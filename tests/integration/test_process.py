@@ -75,7 +75,7 @@ def sigterm_drains():
         status, headers, _ = c.post("/v1/chat/completions", chat("late"))
         assert status == 503 and headers["Retry-After"], status
         asking.join(60)
-        assert answers and len(answers[0]) > 100, answers
+        assert answers and len(answers[0].encode()) > 100, answers
         assert c.coordinator.wait(20) == 0
         # Its worker waits for a new coordinator and ends cleanly when told to, without a warning.
 
