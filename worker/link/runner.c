@@ -320,9 +320,6 @@ static void run(lac_runner *runner)
         if (!scoring)
             bell_wait(&runner->bell, lac_canaries_due_ms(runner->canaries));
     }
-    /* Others still read the tokenizer: the engine stays until it is asked to go. */
-    while (!atomic_load(&runner->stopping))
-        bell_wait(&runner->bell, UINT64_MAX);
 }
 
 static void follow(lac_runner *runner)
@@ -352,6 +349,9 @@ static void *thread_main(void *arg)
         publish(runner, false);
         run(runner);
     }
+    /* The link still reads the model and its tokenizer: the engine stays until it is asked to go. */
+    while (status == LAC_OK && !atomic_load(&runner->stopping))
+        bell_wait(&runner->bell, UINT64_MAX);
     lac_engine_destroy(&runner->engine);
     if (options->part)
         options->part(options->rank);
